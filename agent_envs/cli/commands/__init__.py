@@ -1,0 +1,1 @@
+"""One module per sub-command of ``agent-envs``: ``EXAMPLES``, ``add_arguments(parser)`` and ``run(args)``."""

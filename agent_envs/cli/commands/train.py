@@ -1,0 +1,39 @@
+"""Train a policy with a recipe: a bundled name or a YAML file, and key=value overrides."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+EXAMPLES = """examples:
+  agent-envs train --list                                         the bundled recipes
+  agent-envs train ezpoints_tiny_gigpo
+  agent-envs train ezpoints_tiny_gigpo agent_envs.seed=1 local.iterations=20 --out runs/seed1
+  agent-envs train my_recipe.yaml --out runs/mine
+  agent-envs train my_recipe.yaml --out runs/mine --resume        go on after Ctrl-C
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``train``."""
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="name of a bundled recipe, or a YAML file")
+    parser.add_argument("overrides", metavar="key=value", nargs="*", help="overrides, such as agent_envs.gamma=0.9")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default: runs/RECIPE)")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the run folder")
+    parser.add_argument("--list", action="store_true", help="list the bundled recipes")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train; exit status 0."""
+    from agent_envs.trainers.recipe import load_recipe, recipe_names
+
+    if args.list:
+        print("\n".join(recipe_names()))
+        return 0
+    if not args.recipe:
+        raise ValueError("Name a recipe, for example: agent-envs train ezpoints_tiny_gigpo (--list shows all).")
+    recipe = load_recipe(args.recipe, overrides=args.overrides)
+    from agent_envs.trainers.local.train import train
+
+    train(recipe, args.out or Path("runs") / Path(args.recipe).stem, resume=args.resume)
+    return 0

@@ -1,0 +1,54 @@
+"""What several sub-commands share: environment ids and ``key=value`` arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.errors import unknown_name
+from agent_envs.registration import NAMESPACE, registered_ids
+
+
+def resolve_id(name: str) -> str:
+    """Return the full id: ``Sokoban``, ``Sokoban-v0`` and ``agent_envs/Sokoban-v0`` are the same.
+
+    Raises:
+        ValueError: If no such id is registered; the text suggests the closest.
+    """
+    known = registered_ids()
+    for candidate in (name, f"{NAMESPACE}/{name}", f"{NAMESPACE}/{name}-v0"):
+        if candidate in known:
+            return candidate
+    if name in gym.registry:
+        raise ValueError(f"{name} is not an environment of agent_envs. Known: {', '.join(known)}.")
+    short = {env_id.rpartition("/")[2].lower(): env_id for env_id in known}
+    wanted = name.rpartition("/")[2].lower()
+    if wanted in short or f"{wanted}-v0" in short:
+        return short.get(wanted) or short[f"{wanted}-v0"]
+    raise unknown_name("environment", name, known)
+
+
+def parse_value(text: str) -> Any:
+    """Return the JSON value that ``text`` spells, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+def parse_kwargs(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return keyword arguments from ``key=value`` words.
+
+    Raises:
+        ValueError: If a word has no ``=``.
+    """
+    kwargs: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise ValueError(f"Expected key=value, got {pair!r}. Example: num_boxes=2")
+        kwargs[key] = parse_value(value)
+    return kwargs

@@ -1,0 +1,25 @@
+"""Settings that every test needs: no model hub, no spinning OpenMP threads, helper modules on the path."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# On sys.path, not only imported: spawned workers get the parent's path and import toy_envs by name.
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+
+
+@pytest.fixture
+def toys():
+    """Register toys/Shop-v0 and toys/Grid-v0 for one test; the tests over all ids must not see them."""
+    import gymnasium as gym
+    import toy_envs
+
+    toy_envs.register()
+    yield
+    for env_id in ("toys/Shop-v0", "toys/Grid-v0"):
+        del gym.registry[env_id]
