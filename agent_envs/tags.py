@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from agent_envs.errors import unknown_name
 
@@ -21,6 +20,7 @@ Reason = Literal[
     "action_empty",
     "action_multiple",
     "script",
+    "bare_symbol",
 ]
 """Why a reply was or was not accepted; the codes are explained at :meth:`TagSpec.parse`."""
 
@@ -307,65 +307,3 @@ def _has_script(texts: Iterable[str], scripts: Iterable[str]) -> bool:
     starts = tuple(start for script in scripts for start in _SCRIPTS[script])
     letters = {letter for text in texts for letter in set(text) if letter.isalpha()}
     return any(unicodedata.name(letter, "").startswith(starts) for letter in letters)
-
-
-_MAX_FAILED_STARTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class JsonSpec:
-    """The papers' reply format of the card games: one JSON object with ``thoughts`` and ``action``.
-
-    The last object in the reply that parses as JSON and has a str or int ``action`` counts; other keys are ignored.
-    After 64 opening braces that begin no object the search ends, so a hostile text costs linear time.
-    """
-
-    response_prefix: str = ""
-    stop: str | None = None
-
-    def instruction(self) -> str:
-        """Return the format paragraph of the prompt; every reply that follows it parses."""
-        return (
-            "Reply with one JSON object and nothing else: "
-            '{"thoughts": "your reasoning about the situation, step by step", "action": "your action"}'
-        )
-
-    def parse(self, text: str) -> Parsed:
-        """Read one reply; the reasons are ``ok``, ``action_missing`` and ``action_empty``.
-
-        Raises:
-            TypeError: If ``text`` is not a string.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"A reply must be a str, got {type(text).__name__}: {text!r}.")
-        found = [value for value in _json_objects(self.response_prefix + text) if _has_action(value)]
-        if not found:
-            return _refused("action_missing", "")
-        thought = found[-1].get("thoughts", "")
-        thought = thought.strip() if isinstance(thought, str) else ""
-        action = str(found[-1]["action"]).strip()
-        if not action:
-            return _refused("action_empty", thought)
-        return Parsed(action=action, tag="action", thought=thought, format_ok=True, reason="ok")
-
-    def env_action(self, parsed: Parsed) -> str:
-        """Return the text to pass to ``env.step``."""
-        return parsed.action
-
-
-def _has_action(value: dict[str, Any]) -> bool:
-    action = value.get("action")
-    return isinstance(action, (str, int)) and not isinstance(action, bool)
-
-
-def _json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost JSON objects of a text from left to right."""
-    decoder, place, failed = json.JSONDecoder(), text.find("{"), 0
-    while place >= 0 and failed < _MAX_FAILED_STARTS:
-        try:
-            value, end = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            failed, end = failed + 1, place + 1
-        else:
-            yield value
-        place = text.find("{", end)

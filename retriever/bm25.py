@@ -213,7 +213,11 @@ class BM25Index:
         (partial / "ids.json").write_text(json.dumps(self.ids), encoding="utf-8")
         (partial / "terms.json").write_text(json.dumps(list(self._terms)), encoding="utf-8")
         (partial / "meta.json").write_text(json.dumps({"version": _FORMAT_VERSION, "sizes": sizes}), encoding="utf-8")
-        os.replace(partial, target)
+        try:
+            os.replace(partial, target)
+        except OSError:  # the folder has appeared meanwhile
+            shutil.rmtree(partial)
+            raise
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "BM25Index":

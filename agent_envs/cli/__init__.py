@@ -18,6 +18,7 @@ COMMANDS = {
     "doctor": "say what is installed and play a winning walk in every environment",
     "train": "train a policy with a recipe",
     "eval": "score a recipe's warm start or a checkpoint on its fixed panel",
+    "data": "find, fetch and check the data files of an environment",
 }
 
 

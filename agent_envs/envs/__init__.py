@@ -10,3 +10,4 @@ def register_all() -> None:
     register_env("agent_envs/Points24-v0", "agent_envs.envs.cards:Points24Env", max_turns=20)
     register_env("agent_envs/NumberLine-v0", "agent_envs.envs.cards:NumberLineEnv", max_turns=10)
     register_env("agent_envs/Blackjack-v0", "agent_envs.envs.cards:BlackjackEnv", max_turns=15)
+    register_env("agent_envs/ALFWorld-v0", "agent_envs.envs.alfworld.env:ALFWorldEnv", max_turns=50)

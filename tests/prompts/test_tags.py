@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.tags import JsonSpec, TagSpec
+from agent_envs.tags import TagSpec
 
 SPECS = [
     TagSpec(),
@@ -177,8 +177,6 @@ def test_lists_from_a_configuration_file_become_tuples():
 def test_a_reply_must_be_a_string(reply):
     with pytest.raises(TypeError, match="A reply must be a str"):
         TagSpec().parse(reply)
-    with pytest.raises(TypeError, match="A reply must be a str"):
-        JsonSpec().parse(reply)
 
 
 @pytest.mark.parametrize("piece", [*PIECES, "<", "</", "<think><action>", "<think></think>", "<action>a</action>"])
@@ -186,11 +184,6 @@ def test_long_hostile_replies_end(piece):
     for spec in (TagSpec(), TagSpec(think=None, actions=("action", "search", "answer"))):
         parsed = spec.parse(piece * (100_000 // piece.count("<")))
         assert parsed.format_ok == ("<action>a</action>" in piece and spec.think is None)
-
-
-@pytest.mark.parametrize("piece", ["{", '{"a":', '{"action": "', '{"action": 1}', "[{", '"'])
-def test_long_hostile_json_ends(piece):
-    JsonSpec().parse(piece * 100_000)
 
 
 @settings(deadline=None)
@@ -240,25 +233,6 @@ def test_a_reply_that_follows_the_instruction_parses(spec, thought, action, data
     parsed = spec.parse(reply.removeprefix(spec.response_prefix))
     assert (parsed.reason, parsed.action, parsed.tag) == ("ok", action.strip(), tag)
     assert parsed.thought == (thought.strip() if think else "")
-
-
-def test_json_reply():
-    spec = JsonSpec()
-    assert spec.parse('{"thoughts": "seven", "action": "7"}').action == "7"
-    assert spec.parse('{"action" : 10}').action == "10"
-    assert spec.parse('{"action":"3","note":"then + 9"}').action == "3"
-    assert spec.parse('{"action":"}"} text').action == "}"
-    assert spec.parse('use { or {"action": "+"} {"other": 1}').action == "+"
-    assert spec.parse('{"action": "1"} {"action": "2"}').action == "2"
-    assert spec.parse('{"thoughts": {"action": "1"}, "action": "2"}').action == "2"
-    for bad in ("7", '{"action": true}', '{"action": null}', '{"action": 1.5}', "{'action': '7'}", '{"act": "7"}'):
-        assert spec.parse(bad).reason == "action_missing"
-    assert spec.parse('{"action": " "}').reason == "action_empty"
-
-
-def test_json_instruction_round_trip():
-    example = re.search(r"\{.*\}", JsonSpec().instruction())[0]
-    assert JsonSpec().parse(example).action == "your action"
 
 
 def test_an_example_in_the_prompt_or_a_page_is_no_answer_of_the_policy():

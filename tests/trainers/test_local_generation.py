@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import os
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 import numpy as np
 import pytest
 

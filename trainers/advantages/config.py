@@ -53,7 +53,7 @@ class EstimatorConfig:
 
     norm: Norm | None = None
     """`mean_norm`: x - mean. `mean_std_norm`: (x - mean) / (std + eps). `None`: the estimator's own, which is
-    `mean_std_norm` for HGPO, GraphGPO and REINFORCE++ and `mean_norm` for the others."""
+    `mean_std_norm` for HGPO, GraphGPO, REINFORCE++ and whitened GAE, and `mean_norm` for the others."""
     weighting: Weighting = "trajectory"
     """Samples of the episode part's mean and std: each trajectory once, or each row once, so that a trajectory of T
     turns counts T times."""

@@ -70,5 +70,6 @@ def _terminal_values(index: TurnIndex, config: EstimatorConfig) -> FloatArray:
     if config.terminal_value == "outcome":
         return index.outcome
     total = np.zeros(index.num_trajs, np.float32)
-    np.add.at(total, index.traj, index.reward.astype(np.float32))  # turn by turn, with float32's rounding
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add.at(total, index.traj, index.reward.astype(np.float32))  # turn by turn, with float32's rounding
     return np.where(total == 10.0, 10.0, 0.0)

@@ -31,16 +31,13 @@ def gae(table: TurnTable, config: EstimatorConfig) -> Advantages:
     if table.value is None:
         raise ValueError("'gae' needs the critic's value of every row: pass TurnTable(value=...).")
     _refuse_row_penalty("gae", config)
-    config = config.resolve("gae")
+    config = config.resolve("gae", norm="mean_std_norm")
     index = table.index
     value = cast(FloatArray, table.value)[index.position]
     after = shift_back(value, index, _bootstrap(table))
     delta = penalised_reward(index, config) + config.gamma * after - value
     raw = discounted_sum(delta, index, config.gamma * config.lam)
-    total = raw
-    if config.whiten:
-        everywhere = np.zeros(len(raw), np.int64)
-        total = normalise(raw, everywhere, 1, config.resolve("gae", norm="mean_std_norm"))
+    total = normalise(raw, np.zeros(len(raw), np.int64), 1, config) if config.whiten else raw
     return make_advantages(table, total, {"target": raw + value, "delta": delta})
 
 

@@ -55,13 +55,13 @@ def normalise(
     sample, where = (values, segment) if samples is None else (values[samples], segment[samples])
     count = np.bincount(where, minlength=num_segments)
     mean = segment_mean(sample, where, num_segments)
-    varied = has_spread(sample, where, num_segments)
+    varied = has_spread(values, segment, num_segments) & (count > 1)
     scale = np.ones(num_segments)
     if config.norm == "mean_std_norm":
         degrees = count - (config.ddof or 0)
         square = segment_sum((sample - mean[where]) ** 2, where, num_segments)
         scale = np.sqrt(square / np.maximum(degrees, 1)) + config.eps
-        varied &= degrees > 0
+        varied &= (degrees > 0) & has_spread(sample, where, num_segments)
     out = np.where(varied[segment], (values - mean[segment]) / scale[segment], 0.0)
     if singleton == "raw":
         raw = values / (1.0 + config.eps) if config.norm == "mean_std_norm" else values

@@ -133,13 +133,6 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def say(self, text: str) -> None:
-        """Print a line."""
-        if self._bar is not None:
-            self._bar.console.print(text, highlight=False)
-        else:
-            print(text, flush=True)
-
     def iteration(self, metrics: Metrics) -> None:
         """Show one finished iteration."""
         text = (

@@ -82,6 +82,7 @@ class _Run:
         self.recipe, self.run_dir = recipe, run_dir
         section, local = recipe.agent_envs, recipe.local
         self.began = time.perf_counter()
+        self.panel = make_panel(section)
         cache = run_dir.parent / "warm_starts"
         saved = open_checkpoint(run_dir, recipe) if resume else None
         self.policy = saved.load_policy() if saved else initial_policy(recipe, cache)
@@ -90,7 +91,6 @@ class _Run:
         if saved:
             saved.load_optimizer(self.policy, self.optimizer)
         self.iteration = saved.iteration if saved else 0
-        self.panel = make_panel(section)
         run_dir.mkdir(parents=True, exist_ok=True)
         recipe.save(run_dir / "recipe.yaml")
         self.panel.save(run_dir / "panel.json")

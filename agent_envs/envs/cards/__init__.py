@@ -1,6 +1,6 @@
 """Card and number games with drawn frames: EZPoints, Points24, NumberLine and Blackjack."""
 
-from agent_envs.envs.cards.actions import Reply, Vocabulary, parse_reply
+from agent_envs.envs.cards.actions import Vocabulary
 from agent_envs.envs.cards.blackjack import BlackjackEnv
 from agent_envs.envs.cards.numberline import NumberLineEnv
 from agent_envs.envs.cards.points import EZPointsEnv, Points24Env
@@ -10,7 +10,5 @@ __all__ = [
     "EZPointsEnv",
     "NumberLineEnv",
     "Points24Env",
-    "Reply",
     "Vocabulary",
-    "parse_reply",
 ]

@@ -1,7 +1,7 @@
 """Frames of the card and number games, drawn with Pillow: no image file, no font file.
 
-Cards and lines of text are cached per process, and a frame is put together from them by copying arrays. Whole frames
-are not kept: 2,048 of them would hold 550 MB, and copying one costs nearly as much as putting it together.
+Cards and words are cached per process, and a frame is put together from them by copying arrays. Of whole
+frames (0.27 MB each) only the last ones are kept: as many as the rows of a usual batch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ _RED: Final[Color] = (200, 16, 32)
 _INK: Final[Color] = (20, 20, 20)
 _BACK: Final[Color] = (36, 64, 128)
 _BACK_LINE: Final[Color] = (150, 172, 220)
+_NUM_FRAMES = 128
 _SCALE = 4  # shapes are drawn this much larger and reduced, which smooths their edges
 _Shape = list[list[tuple[float, float]]]
 
@@ -46,6 +47,11 @@ def card_name(card: Card) -> str:
 def blank_frame(color: Color) -> Frame:
     """Return a read-only frame of one colour, shape (300, 300, 3) uint8."""
     return _frozen(Image.new("RGB", (SIZE, SIZE), color))
+
+
+@cache
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
 
 
 @lru_cache(maxsize=512)
@@ -72,25 +78,57 @@ def card_image(card: Card | None, width: int, height: int) -> Frame:
     return _frozen(image.resize((width, height), Image.Resampling.BOX))
 
 
-@lru_cache(maxsize=2048)
-def text_image(text: str, size: int, color: Color, background: Color, *, bold: bool = False) -> Frame:
-    """Return a read-only line of text on its background, shape (H, W, 3) uint8; its origin is the text's.
+class TextStyle(NamedTuple):
+    """How a line of text is set."""
 
-    A line that is too long for the frame is set in smaller type, so that nothing is cut off. The built-in font has no
-    bold face: ``bold`` widens the strokes.
+    size: int
+    """Height of the type in pixels."""
+    color: Color
+    background: Color
+    bold: bool = False
+    """The built-in font has no bold face: the strokes are widened."""
+
+
+def put_text(frame: Frame, text: str, x: int, y: int, style: TextStyle) -> None:
+    """Write a line of text, with its ascender at ``y``.
+
+    A line that is too long for the frame is set in smaller type, so that nothing is cut off. Lines are put together
+    from cached words: formulas are new all the time, their symbols are not.
     """
-    scale = _SCALE if bold else 1  # a widened stroke is drawn large and reduced: 1 pixel would be too much
+    words = text.split(" ")
     while True:
-        font = ImageFont.load_default(size * scale)
-        stroke = size * scale // 36 if bold else 0
-        _, _, right, bottom = font.getbbox(text, stroke_width=stroke)
-        width, height = max(1, math.ceil(right / scale)), max(1, math.ceil(bottom / scale))
-        if width <= SIZE - 20 or size <= 6:
+        blank = _font(style.size).getlength(" ")
+        pieces = [_word(word, style) for word in words]
+        width = sum(piece.advance for piece in pieces) + blank * (len(words) - 1)
+        if x + width <= SIZE - 10 or style.size <= 6:
             break
-        size -= 1
-    image = Image.new("RGB", (width * scale, height * scale), background)
-    ImageDraw.Draw(image).text((0, 0), text, font=font, fill=color, stroke_width=stroke)
-    return _frozen(image.resize((width, height), Image.Resampling.BOX))
+        style = style._replace(size=style.size - 1)
+    place = float(x)
+    for piece in pieces:
+        if piece.picture is not None:
+            put(frame, piece.picture, round(place), y)
+        place += piece.advance + blank
+
+
+class _Word(NamedTuple):
+    picture: Frame | None
+    """None for an empty word, which two blanks in a row enclose."""
+    advance: float
+    """Width in pixels."""
+
+
+@lru_cache(maxsize=512)
+def _word(word: str, style: TextStyle) -> _Word:
+    if not word:
+        return _Word(None, 0.0)
+    scale = _SCALE if style.bold else 1  # a widened stroke is drawn large and reduced: 1 pixel would be too much
+    font = _font(style.size * scale)
+    stroke = style.size * scale // 36 if style.bold else 0
+    _, _, right, bottom = font.getbbox(word, stroke_width=stroke)
+    width, height = math.ceil(right / scale), math.ceil(bottom / scale)
+    image = Image.new("RGB", (width * scale, height * scale), style.background)
+    ImageDraw.Draw(image).text((0, 0), word, font=font, fill=style.color, stroke_width=stroke)
+    return _Word(_frozen(image.resize((width, height), Image.Resampling.BOX)), font.getlength(word) / scale)
 
 
 def put(frame: Frame, picture: Frame, x: int, y: int) -> None:
@@ -102,25 +140,12 @@ def put(frame: Frame, picture: Frame, x: int, y: int) -> None:
 
 def points_frame(cards: Sequence[Card], formula: str) -> Frame:
     """Draw EZPoints (two cards) or Points24 (four): a row of cards and the formula, shape (300, 300, 3) uint8."""
-    frame = blank_frame(TABLE).copy()
-    width = int(SIZE / len(cards) * 0.9)
-    height = int(width * 7 / 5)
-    for index, card in enumerate(cards):
-        put(frame, card_image(card, width, height), 5 + int(index * width * 1.1), int((SIZE - height) / 2))
-    if len(cards) == 2:
-        put(frame, text_image(f"Formula: {formula}", 20, WHITE, TABLE), 10, 258)
-    else:
-        put(frame, text_image("Formula:", 16, WHITE, TABLE), 10, 210)
-        put(frame, text_image(formula, 16, WHITE, TABLE), 10, 240)
-    return frame
+    return _points_frame(tuple(cards), formula).copy()
 
 
 def numberline_frame(goal: int, position: int) -> Frame:
     """Draw NumberLine: two lines of black text on white, shape (300, 300, 3) uint8."""
-    frame = blank_frame(WHITE).copy()
-    put(frame, text_image(f"Target: {goal}", 36, BLACK, WHITE, bold=True), 30, 60)
-    put(frame, text_image(f"Current: {position}", 36, BLACK, WHITE, bold=True), 30, 180)
-    return frame
+    return _numberline_frame(goal, position).copy()
 
 
 def blackjack_frame(dealer: Sequence[Card | None], player: Sequence[Card]) -> Frame:
@@ -130,9 +155,46 @@ def blackjack_frame(dealer: Sequence[Card | None], player: Sequence[Card]) -> Fr
         dealer: The dealer's cards, None for one that lies face down.
         player: The player's cards; the fifth and later ones lie in a second row.
     """
+    return _blackjack_frame(tuple(dealer), tuple(player)).copy()
+
+
+@lru_cache(maxsize=_NUM_FRAMES)
+def _points_frame(cards: tuple[Card, ...], formula: str) -> Frame:
+    frame = _dealt_frame(cards).copy()
+    if len(cards) == 2:
+        put_text(frame, f"Formula: {formula}", 10, 258, TextStyle(20, WHITE, TABLE))
+    else:
+        put_text(frame, "Formula:", 10, 210, TextStyle(16, WHITE, TABLE))
+        put_text(frame, formula, 10, 240, TextStyle(16, WHITE, TABLE))
+    return frame
+
+
+@lru_cache(maxsize=_NUM_FRAMES // 4)
+def _dealt_frame(cards: tuple[Card, ...]) -> Frame:
+    """Return a row of cards: fewer deals than frames are in use, since a group shares one."""
     frame = blank_frame(TABLE).copy()
-    put(frame, text_image("Dealer", 16, WHITE, TABLE, bold=True), 5, 5)
-    put(frame, text_image("Player", 16, WHITE, TABLE, bold=True), 5, 130)
+    width = int(SIZE / len(cards) * 0.9)
+    height = int(width * 7 / 5)
+    for index, card in enumerate(cards):
+        put(frame, card_image(card, width, height), 5 + int(index * width * 1.1), int((SIZE - height) / 2))
+    return frame
+
+
+@lru_cache(maxsize=_NUM_FRAMES)
+def _numberline_frame(goal: int, position: int) -> Frame:
+    frame = blank_frame(WHITE).copy()
+    style = TextStyle(36, BLACK, WHITE, bold=True)
+    put_text(frame, f"Target: {goal}", 30, 60, style)
+    put_text(frame, f"Current: {position}", 30, 180, style)
+    return frame
+
+
+@lru_cache(maxsize=_NUM_FRAMES)
+def _blackjack_frame(dealer: tuple[Card | None, ...], player: tuple[Card, ...]) -> Frame:
+    frame = blank_frame(TABLE).copy()
+    style = TextStyle(16, WHITE, TABLE, bold=True)
+    put_text(frame, "Dealer", 5, 5, style)
+    put_text(frame, "Player", 5, 130, style)
     _put_row(frame, dealer, 25, step=73)
     _put_row(frame, player[:4], 150, step=74)
     _put_row(frame, player[4:], 252, step=74)
@@ -157,7 +219,7 @@ def _corner_mask(rank: str, suit: str, width: int, height: int) -> Image.Image:
     mask = Image.new("L", (width, height), 0)
     pen = ImageDraw.Draw(mask)
     size = int(height * 0.66)
-    font = ImageFont.load_default(size)
+    font = _font(size)
     stroke = max(1, size // 40)
     center = width * 0.34
     left, top, right, _ = font.getbbox(rank, stroke_width=stroke)

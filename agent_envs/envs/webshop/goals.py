@@ -6,13 +6,13 @@ constant seed, so that a goal's index names the same task in every process (the 
 each).
 """
 
+import array
 import bisect
 import hashlib
-import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, overload
@@ -95,8 +95,7 @@ def _limit_text(limit: float) -> str:
 class Goals(Sequence[Goal]):
     """All goals of a catalogue in the official order, built one at a time when asked for.
 
-    Only two numbers per goal and one price limit per product or instruction are held, so that the millions of goals
-    of the full catalogue fit in memory.
+    Three numbers per goal are held, so that the millions of goals of the full catalogue fit in memory.
     """
 
     def __init__(
@@ -109,9 +108,7 @@ class Goals(Sequence[Goal]):
         """List the goals of a catalogue.
 
         Args:
-            catalogue: Products with instructions. Those without, or with an instruction that names no attribute, give
-            no
-                goal.
+            catalogue: Products; those without an instruction, or with one that names no attribute, give no goal.
             kind: ``"synthetic"`` or ``"human"``.
             rng_for: Generator that a product's price limits are drawn from, one draw per product (synthetic) or
                 instruction (human), in file order; None for one seeded with the catalogue's seed and the ASIN.
@@ -123,35 +120,37 @@ class Goals(Sequence[Goal]):
             raise ValueError(f"kind must be 'synthetic' or 'human', got {kind!r}.")
         self.catalogue, self.kind = catalogue, kind
         seeded = rng_for or (lambda product: random.Random(f"goal/{catalogue.seed}/{product.asin}"))
-        rows: list[npt.NDArray[np.int32]] = []
-        variants: list[npt.NDArray[np.int32]] = []
-        self._limits: dict[tuple[int, int], float] = {}
+        rows, variants, limits = array.array("i"), array.array("i"), array.array("d")
         for row, product in enumerate(catalogue):
-            chosen = self._draw(row, product, seeded)
-            rows.append(np.full(len(chosen), row, dtype=np.int32))
-            variants.append(np.array(chosen, dtype=np.int32))
-        count = sum(map(len, rows))
-        if not count:
+            for variant, limit in self._variants_of(product, seeded):
+                rows.append(row)
+                variants.append(variant)
+                limits.append(limit)
+        if not rows:
             raise ValueError(
                 f"The catalogue of {len(catalogue)} products gives no {kind} goal. Load its instruction file."
             )
-        order = list(range(count))
+        order = list(range(len(rows)))
         random.Random(_SHUFFLE_SEED).shuffle(order)
-        self._rows, self._variants = np.concatenate(rows)[order], np.concatenate(variants)[order]
+        self._rows = np.array(rows, dtype=np.int32)[order]
+        self._variants = np.array(variants, dtype=np.int32)[order]
+        self._limits = np.array(limits, dtype=np.float64)[order]
 
-    def _draw(self, row: int, product: Product, rng_for: Callable[[Product], random.Random]) -> Sequence[int]:
-        """Draw the limits of one product and return the numbers of its goals."""
-        if self.kind == "synthetic":
-            if product.instruction is None or not product.instruction_attributes:
-                return ()
-            self._limits[row, 0] = _draw_limit(product.price, rng_for(product))
-            return range(math.prod(len(values) for _, values in product.options))
-        chosen = [place for place, human in enumerate(product.human) if human.attributes]
-        if chosen:
+    def _variants_of(
+        self, product: Product, rng_for: Callable[[Product], random.Random]
+    ) -> Iterator[tuple[int, float]]:
+        """Yield number and price limit of each goal of a product: of a combination of options, or of an instruction."""
+        if self.kind == "human":
+            if not any(human.attributes for human in product.human):
+                return
             rng = rng_for(product)
-            for place in chosen:
-                self._limits[row, place] = _draw_limit(product.price, rng)
-        return chosen
+            for place, human in enumerate(product.human):
+                if human.attributes:
+                    yield place, _draw_limit(product.price, rng)
+        elif product.instruction is not None and product.instruction_attributes:
+            limit = _draw_limit(product.price, rng_for(product))  # drawn even if an axis without values leaves no goal
+            for number in range(math.prod(len(values) for _, values in product.options)):
+                yield number, limit
 
     def __len__(self) -> int:
         """Return the number of goals."""
@@ -165,17 +164,16 @@ class Goals(Sequence[Goal]):
         """Build the goal of an index."""
         if isinstance(index, slice):
             return [self[place] for place in range(len(self))[index]]
-        row, variant = int(self._rows[index]), int(self._variants[index])
+        row, variant, limit = int(self._rows[index]), int(self._variants[index]), float(self._limits[index])
         product = self.catalogue.products[row]
         if self.kind == "human":
             human = product.human[variant]
-            limit = self._limits[row, variant]
             return _goal(product, human.text.strip("."), human.attributes, human.options, limit, 1.0)
         options = _combination(product, variant)
         chosen = ", and ".join(f"{axis}: {value}" for axis, value in options)
         text = f"{product.instruction} with {chosen}" if chosen else f"{product.instruction}"
         weight = float(self._product_weights[row])
-        return _goal(product, text, product.instruction_attributes, options, self._limits[row, 0], weight)
+        return _goal(product, text, product.instruction_attributes, options, limit, weight)
 
     @cached_property
     def _product_weights(self) -> npt.NDArray[np.float64]:
@@ -211,7 +209,7 @@ class Goals(Sequence[Goal]):
         """Hexadecimal digest of kind, catalogue, order and limits: equal digests mean that an index names one task."""
         state = hashlib.blake2b(f"{self.kind}/{self.catalogue.digest}".encode(), digest_size=16)
         state.update(self._rows.astype("<i4").tobytes() + self._variants.astype("<i4").tobytes())
-        state.update(json.dumps([[*key, limit] for key, limit in self._limits.items()]).encode())
+        state.update(self._limits.astype("<f8").tobytes())
         return state.hexdigest()
 
 

@@ -1,7 +1,6 @@
 """Product search: the official engine's ranking, and its two special first words."""
 
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 from agent_envs.envs.webshop.catalogue import Catalogue, Product
@@ -27,7 +26,7 @@ class ProductSearch:
         Args:
             catalogue: Products to find.
             index_dir: Folder in which the index is kept for the next time, under the catalogue's digest; None builds it
-                anew (0.2 s for 1,000 products, minutes for a million).
+                anew (half a second for 1,000 products, minutes for a million).
         """
         self._catalogue = catalogue
         self._index = _index(catalogue, Path(index_dir) if index_dir else None)
@@ -53,18 +52,14 @@ class ProductSearch:
         return tuple(row for row, product in enumerate(self._catalogue) if getattr(product, field) == value)
 
 
-def _texts(catalogue: Catalogue) -> Iterator[str]:
-    return map(index_text, catalogue)
-
-
 def _index(catalogue: Catalogue, folder: Path | None) -> BM25Index:
     asins = [product.asin for product in catalogue]
     if folder is None:
-        return BM25Index(asins, _texts(catalogue))
+        return BM25Index(asins, map(index_text, catalogue))
     place = folder / f"webshop-bm25-{catalogue.digest}"
     if not place.exists():
         try:
-            BM25Index(asins, _texts(catalogue)).save(place)
+            BM25Index(asins, map(index_text, catalogue)).save(place)
         except OSError:
             if not place.exists():  # else another process was faster with the same index
                 raise

@@ -11,6 +11,8 @@ from agent_envs.envs.webshop.reward import Reward
 if TYPE_CHECKING:
     from agent_envs.envs.webshop.engine import Engine
 
+Target = str | tuple[str, str] | None
+"""What a click leads to: a product's ASIN, an (axis, value) pair, or None for a button."""
 ObservationMode = Literal["official", "verl"]
 Reason = Literal["", "no_match", "unknown_verb", "empty_argument", "not_clickable", "no_search_bar"]
 PAGES = ("index", "results", "item", *pages.SUB_PAGES, "done")
@@ -110,12 +112,12 @@ class Session:
         last = (self.page_no or 1) * pages.PER_PAGE
         return [self.engine.catalogue.products[row] for row in self._results[last - pages.PER_PAGE : last]]
 
-    def _targets(self) -> dict[str, Any]:
-        """Map what can be clicked, in page order, to None (button), an ASIN (link) or an (axis, value) pair.
+    def _targets(self) -> dict[str, Target]:
+        """Map what can be clicked, in page order, to what it leads to.
 
         A text that occurs twice keeps its first place and its last meaning, as in the official engine.
         """
-        targets: dict[str, Any] = {}
+        targets: dict[str, Target] = {}
         if self.page == "results":
             targets = {button.lower(): None for button in pages.result_buttons(self.page_no or 1)}
             targets |= {product.asin.lower(): product.asin for product in self.shown_products()}
@@ -166,7 +168,7 @@ class Session:
         self.page, self.page_no = "results", page_no
         self.asin, self.options, self.reward = None, {}, None  # so that options never leak to another product
 
-    def _click(self, name: str, target: Any) -> Outcome:
+    def _click(self, name: str, target: Target) -> Outcome:
         """Follow a click; names of buttons come before option values of the same name."""
         if name == pages.BUY.lower():
             return self._buy()
@@ -178,9 +180,9 @@ class Session:
             self._previous()
         elif name in pages.SUB_PAGES:
             self.page = name
-        elif self.page == "results":
+        elif isinstance(target, str):
             self.page, self.asin, self.options = "item", target, {}
-        else:
+        elif isinstance(target, tuple):
             axis, value = target
             self.options[axis] = value
         return Outcome(valid=True)

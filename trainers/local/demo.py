@@ -1,0 +1,70 @@
+"""The demo: GRPO, GiGPO and G2PO train a tiny model from one and the same start; one table, one picture.
+
+Run it with ``python -m agent_envs.trainers.local.demo``. It needs no model and no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_envs.panels import PanelResult
+from agent_envs.tasks import write_atomically
+from agent_envs.trainers.local import figures
+from agent_envs.trainers.local.evaluation import panel_metrics
+from agent_envs.trainers.local.report import Metrics, print_table, read_metrics
+from agent_envs.trainers.local.train import table_row, train
+from agent_envs.trainers.recipe import load_recipe
+
+ESTIMATORS = {"grpo": "GRPO", "gigpo": "GiGPO", "g2po": "G2PO"}
+
+
+def run_demo(out: Path, overrides: Sequence[str] = ()) -> dict[str, PanelResult]:
+    """Train the three recipes, print the table and write ``curves.png`` and ``demo.json``.
+
+    Args:
+        out: Folder of the demo. A demo that was interrupted there goes on.
+        overrides: Overrides of all three recipes.
+
+    Returns:
+        The final panel result of each estimator.
+    """
+    began = time.perf_counter()
+    results: dict[str, PanelResult] = {}
+    curves: dict[str, list[Metrics]] = {}
+    for estimator, name in ESTIMATORS.items():
+        recipe = load_recipe(f"ezpoints_tiny_{estimator}", overrides=overrides)
+        folder = out / estimator
+        results[estimator] = train(recipe, folder, resume=(folder / "checkpoints").is_dir()).final
+        curves[name] = read_metrics(folder / "metrics.jsonl")
+    start = next(line for line in curves["GRPO"] if "eval/success" in line)
+    panel = results["grpo"].panel
+    title = f"{panel.env_id}, {len(panel)} fixed {panel.split} tasks"
+    rows = [table_row("warm start", start)]
+    rows += [table_row(name, panel_metrics(results[key])) for key, name in ESTIMATORS.items()]
+    print()
+    print_table(title, ["", "success", "95% interval", "return", "turns"], rows)
+    figures.draw_curves(curves, out / "curves.png", title=title)
+    seconds = time.perf_counter() - began
+    summary = {"seconds": seconds, "start": start["eval/success"]}
+    summary |= {key: result.success_rate for key, result in results.items()}
+    write_atomically(out / "demo.json", json.dumps(summary, indent=1) + "\n")
+    print(f"\n{seconds:.0f} s. The curves are in {out / 'curves.png'}, each run beside it in a folder of its own.")
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the demo from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m agent_envs.trainers.local.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of the demo (default: runs/demo)")
+    run_demo(parser.parse_args(arguments).out)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
