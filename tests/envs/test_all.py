@@ -17,6 +17,8 @@ SHIPPED = {
     "agent_envs/Points24-v0",
     "agent_envs/NumberLine-v0",
     "agent_envs/Blackjack-v0",
+    "agent_envs/SearchQA-v0",
+    "agent_envs/WebShop-v0",
     "agent_envs/ALFWorld-v0",
 }
 

@@ -62,6 +62,7 @@ def recipe(**changes: object) -> Recipe:
         "clone_episodes": 16,
         "clone_target": 0.05,
         "clone_check_every": 5,
+        "clone_lr": 1e-2,
     }
     for key, value in changes.items():
         (local if key in LOCAL_KEYS else section)[key] = value
@@ -140,10 +141,10 @@ def test_resume_is_exact(runs, changes, straight):
 
 def test_same_seed_same_run_and_another_seed_another(runs, straight):
     train(recipe(), runs / "again")
-    train(recipe(seed=1), runs / "other")
+    train(recipe(seed=1, iterations=1), runs / "other")
     assert lines(runs / "again") == lines(straight.run_dir)
     assert model_bytes(runs / "again", 4) == model_bytes(straight.run_dir, 4)
-    assert lines(runs / "other") != lines(straight.run_dir)
+    assert lines(runs / "other")[0] != lines(straight.run_dir)[0]
 
 
 def test_global_generators_are_neither_read_nor_written(tmp_path):

@@ -33,7 +33,7 @@ def draw_curves(runs: Mapping[str, Sequence[Metrics]], path: Path, *, title: str
 
 def plot_curves(axes: Any, runs: Mapping[str, Sequence[Metrics]]) -> None:
     """Draw the curves of :func:`draw_curves` into given axes."""
-    for (name, lines), colour in zip(runs.items(), COLOURS, strict=False):
+    for place, ((name, lines), colour) in enumerate(zip(runs.items(), COLOURS, strict=False)):
         rollouts = [(line["iteration"], line["rollout/success"]) for line in lines if "rollout/success" in line]
         if rollouts:
             x, y = map(np.array, zip(*rollouts, strict=True))
@@ -45,7 +45,8 @@ def plot_curves(axes: Any, runs: Mapping[str, Sequence[Metrics]]) -> None:
         if points:
             y = np.array([line["eval/success"] for line in points])
             low, high = (np.array([line[f"eval/success_{end}"] for line in points]) for end in ("low", "high"))
-            x = np.array([line["iteration"] for line in points])
+            beside = 0.4 * (place - (len(runs) - 1) / 2)  # intervals of several runs would cover each other
+            x = np.array([line["iteration"] for line in points]) + beside
             bars = [np.maximum(y - low, 0), np.maximum(high - y, 0)]
             axes.errorbar(x, y, yerr=bars, color=colour, fmt="o", markersize=4, capsize=3, linewidth=1)
     axes.set_xlabel("iteration")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,23 @@ from agent_envs.trainers.verl.envs import env_pool
 from agent_envs.trainers.verl.turns import FIELD, EpisodeFacts, Span, pack
 
 _IMAGE_TOKENS = ("image", "video")
+
+
+class _Once(logging.Filter):
+    """Lets each message through once: verl repeats one about the model's type for every rollout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        new = message not in self._seen
+        self._seen.add(message)
+        return new
+
+
+logging.getLogger("verl.utils.tokenizer.continuous_token_wiring").addFilter(_Once())
 
 
 class EnvAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types

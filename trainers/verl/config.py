@@ -100,9 +100,10 @@ def compose(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
     with hydra.initialize_config_dir(config_dir=str(folder), version_base=None):
         config = hydra.compose(name, overrides=[search, *overrides])
     with open_dict(config):
-        for key, section in (("agent_envs", AgentEnvsSection), ("verl", VerlSection)):
+        for key, kind in (("agent_envs", AgentEnvsSection), ("verl", VerlSection)):
             values = OmegaConf.to_container(config.get(key) or OmegaConf.create({}), resolve=True)
-            config[key] = dataclasses.asdict(build_section(section, values, key))
+            section: Any = build_section(kind, values, key)
+            config[key] = dataclasses.asdict(section)
         if config.trainer.experiment_name is None:
             config.trainer.experiment_name = name
         agent = config.actor_rollout_ref.rollout.agent
@@ -163,8 +164,8 @@ def _check_algorithm(config: Any, section: AgentEnvsSection, options: VerlSectio
     estimator_config(section, options)
     if config.algorithm.adv_estimator != ESTIMATOR:
         raise ValueError(
-            f"algorithm.adv_estimator must stay {ESTIMATOR!r}, got {config.algorithm.adv_estimator!r}; the estimator is "
-            "named by agent_envs.estimator."
+            f"algorithm.adv_estimator must stay {ESTIMATOR!r}, got {config.algorithm.adv_estimator!r}; the "
+            "estimator is named by agent_envs.estimator."
         )
     if config.algorithm.use_kl_in_reward:
         raise ValueError(
@@ -209,7 +210,7 @@ def _check_rollout(config: Any, section: AgentEnvsSection, options: VerlSection)
     if rollout.name == "hf_cpu" and (rollout.top_p != 1 or rollout.top_k > 0):
         raise ValueError("The CPU backend samples with a temperature only: leave rollout.top_p and top_k alone.")
     if options.max_turn_tokens is not None and section.context == "step":
-        raise ValueError("verl.max_turn_tokens is for context=concatenated; the limit of a turn is max_response_length.")
+        raise ValueError("verl.max_turn_tokens is for context=concatenated; max_response_length limits a turn.")
 
 
 def _check_batches(config: Any, section: AgentEnvsSection) -> None:

@@ -27,7 +27,12 @@ _MEMBERS: dict[tuple[str, int], Member] = {}
 
 
 def _call(
-    name: str, number: int, factory: functools.partial[Any], method: str, arguments: tuple[Any, ...], limit: float | None
+    name: str,
+    number: int,
+    factory: functools.partial[Any],
+    method: str,
+    arguments: tuple[Any, ...],
+    limit: float | None,
 ) -> Outcome:
     member = _MEMBERS.get((name, number))
     if member is None:
@@ -77,9 +82,7 @@ class EnvPool:
 
     def __init__(self, section: AgentEnvsSection, options: VerlSection) -> None:
         self.name = json.dumps([section.env_id, dict(section.env_kwargs)], sort_keys=True, default=str)
-        self.factory = functools.partial(
-            gym.make, section.env_id, disable_env_checker=True, **dict(section.env_kwargs)
-        )
+        self.factory = functools.partial(gym.make, section.env_id, disable_env_checker=True, **dict(section.env_kwargs))
         self.kind = options.executor or str(gym.spec(section.env_id).kwargs.get("executor", "serial"))
         self.reset_timeout_s, self.step_timeout_s = options.reset_timeout_s, options.step_timeout_s
         self._free: list[int] = []

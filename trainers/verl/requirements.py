@@ -34,8 +34,8 @@ def check_verl() -> None:
         raise missing_extra("verl", "verl") from None
     if not LOWEST <= _major_minor(found) < HIGHEST:
         raise ImportError(
-            f"agent_envs.trainers.verl works with verl >= {LOWEST[0]}.{LOWEST[1]}, < {HIGHEST[0]}.{HIGHEST[1]}, this is "
-            f'verl {found}; run pip install "agent-envs[verl]"'
+            f"agent_envs.trainers.verl works with verl >= {LOWEST[0]}.{LOWEST[1]}, < {HIGHEST[0]}.{HIGHEST[1]}, "
+            f'this is verl {found}; run pip install "agent-envs[verl]"'
         )
     for module, package in _MODULES.items():
         if importlib.util.find_spec(module) is None:

@@ -48,7 +48,7 @@ _CURRENT: ContextVar[_PerTurn] = ContextVar("agent_envs_per_turn")
 def turn_advantages(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, config: Any = None, **unused: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl's estimator: writes the advantage of each turn over that turn's tokens.
+    """Estimator for verl: writes the advantage of each turn over that turn's tokens.
 
     Args:
         token_level_rewards: float [B, R]; only its shape and device are used, rewards are those of the turns.

@@ -136,9 +136,7 @@ class Batch:
 
     def spans(self) -> list[tuple[int, Span]]:
         """Return (place in verl's batch, span) of every turn."""
-        return [
-            (place, span) for place, row in zip(self.position, self.rows, strict=True) for span in row.spans
-        ]
+        return [(place, span) for place, row in zip(self.position, self.rows, strict=True) for span in row.spans]
 
 
 def make_batch(keys: Sequence[str], tags: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> Batch:
@@ -209,9 +207,7 @@ def batch_metrics(batch: Batch, *, group_size: int) -> dict[str, float]:
     episodes = list(batch.episodes().values())
     usable = [facts for facts in episodes if not facts.infra_error]
     errors = {(row.group, row.member) for row in batch.rows if row.episode.infra_error}
-    turns = [
-        span.turn for row in batch.rows if (row.group, row.member) not in errors for span in row.spans
-    ]
+    turns = [span.turn for row in batch.rows if (row.group, row.member) not in errors for span in row.spans]
 
     def mean(values: list[float]) -> float:
         return float(np.mean(values)) if values else 0.0
@@ -244,9 +240,7 @@ def share_of_errors(batch: Batch) -> tuple[float, str]:
     return len(errors) / max(1, len(episodes)), errors[0] if errors else ""
 
 
-def spread(
-    batch: Batch, values: Sequence[float], shape: tuple[int, int]
-) -> npt.NDArray[np.float32]:
+def spread(batch: Batch, values: Sequence[float], shape: tuple[int, int]) -> npt.NDArray[np.float32]:
     """Write one value per turn over its tokens: float32 [B, R], 0 elsewhere.
 
     Args:

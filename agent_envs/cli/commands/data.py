@@ -8,11 +8,12 @@ import importlib
 EXAMPLES = """examples:
   agent-envs data alfworld --path DIR
   agent-envs data alfworld --download --path DIR
+  agent-envs data webshop --download --path DIR
   agent-envs data alfworld --help
 """
 
 # Name of the environment's package, which has a module `data` with EXAMPLES, add_arguments and run, as commands have.
-SOURCES = {"alfworld": "the official ALFWorld games"}
+SOURCES = {"alfworld": "the official ALFWorld games", "webshop": "the official WebShop products"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,7 @@ ARCHIVES = (
         sha256="25171f16e20ad7b048c47275c45b0babf3aa1cbab29cec97387922350a9844bc",
     ),
 )
-GET_IT = "agent-envs data alfworld --download --path DIR (109 MB to fetch, 1.8 GB unpacked)"
+GET_IT = "agent-envs data alfworld --download --path DIR (109 MB to fetch, about 1.8 GB unpacked)"
 
 _INDEX_FORMAT = 1
 _NUM_NAMED = 20
@@ -307,7 +307,8 @@ def report(found: GameFolder) -> int:
     print(f"{found.path}\n{'split':<14}{'games':>7}{'official':>10}")
     for split, folder in found.splits.items():
         index = index_split(folder)
-        print(f"{split:<14}{len(index.games):>7}{sum(MANIFEST[split].values()):>10}")
+        official = sum(MANIFEST[split].values()) if found.official else "-"
+        print(f"{split:<14}{len(index.games):>7}{official:>10}")
         if found.official:
             problem = difference(split, index)
         else:

@@ -209,7 +209,10 @@ def _by_fact(country: Country, kind: str) -> list[Question]:
         gold=(gold,),
         queries=(f"{topic} {_ASK[kind].split(' of ')[0].removeprefix('What is the ')} {country.facts[kind][0]}",),
     )
-    return [back, *(_second(country, kind, country, second, place) for second in _SECOND[kind] if second in country.facts)]
+    return [
+        back,
+        *(_second(country, kind, country, second, place) for second in _SECOND[kind] if second in country.facts),
+    ]
 
 
 def _second(first: Country, kind: str, second: Country, asked: str, place: str) -> Question:

@@ -53,11 +53,15 @@ def keep_unambiguous(questions: Sequence[Question]) -> list[Question]:
     return [question for question in questions if count[question.text.casefold()] == 1]
 
 
-def split_by_page(questions: Sequence[Question]) -> dict[str, list[Question]]:
+def split_by_page(questions: Sequence[Question], links: Iterable[tuple[str, str]] = ()) -> dict[str, list[Question]]:
     """Split questions so that all that share a page, directly or through other questions, stay together.
 
     A page is a gold passage without its topic: all passages of one Factbook profile are one page. Each connected set of
     pages goes to the split that the digest of its smallest page decides; the order within a split is that of digests.
+
+    Args:
+        questions: Questions with gold passages.
+        links: Pairs of pages that state the same facts and so must stay together, too.
     """
     leader: dict[str, str] = {}
 
@@ -66,11 +70,10 @@ def split_by_page(questions: Sequence[Question]) -> dict[str, list[Question]]:
             leader[page] = page = leader[leader[page]]
         return page
 
-    for question in questions:
-        first, *others = map(page_of, question.gold)
-        for other in others:
-            low, high = sorted((find(first), find(other)))
-            leader[high] = low
+    pairs = [(question.gold[0], other) for question in questions for other in question.gold[1:]]
+    for one, other in [*pairs, *links]:
+        low, high = sorted((find(page_of(one)), find(page_of(other))))
+        leader[high] = low
     splits: dict[str, list[Question]] = {name: [] for name, _ in SPLIT_SHARES}
     for question in questions:
         place = int(digest(f"split {find(page_of(question.gold[0]))}", size=8), 16) % 100

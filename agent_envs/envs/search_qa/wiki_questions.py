@@ -29,7 +29,9 @@ _MADE = {
     "ballet": ("composed", "composer"),
     "symphony": ("composed", "composer"),
 }
-_WORK = re.compile(rf"^(?:(?P<year>\d{{4}}) )?.*\b(?P<kind>{'|'.join(_MADE)})\b(?: of [\w ]+)? by (?:the )?(?P<maker>[A-Z].+)$")
+_WORK = re.compile(
+    rf"^(?:(?P<year>\d{{4}}) )?.*\b(?P<kind>{'|'.join(_MADE)})\b(?: of [\w ]+)? by (?:the )?(?P<maker>[A-Z].+)$"
+)
 _LIFE = re.compile(r"^(?P<nation>[A-Z][\w-]+) (?P<job>[a-z][\w ,-]*?) \((?P<born>\d{3,4})[–-](?P<died>\d{3,4})\)$")
 _CAPITAL = re.compile(
     r"^(?:Federal |National )?[Cc]apital(?: city)?(?: and (?:the )?(?:largest|most populous|second-largest) city)? of "
@@ -41,7 +43,9 @@ _PLACE = re.compile(
     r"skyscraper|site|stadium|prefecture|district|region)\b.* in (?:the )?(?:[\w'’ .-]+, )*(?P<country>[A-Z][\w '-]+)$",
     re.IGNORECASE,
 )
-_NATIONS_BESIDES = "English Scottish Welsh Soviet Persian Roman Prussian Bohemian Florentine Venetian Flemish Dutch".split()
+_NATIONS_BESIDES = (
+    "English Scottish Welsh Soviet Persian Roman Prussian Bohemian Florentine Venetian Flemish Dutch".split()
+)
 _COUNTRY_ALIASES = {
     "US": "United States",
     "USA": "United States",
@@ -55,7 +59,11 @@ _COUNTRY_ALIASES = {
     "East Timor": "Timor-Leste",
     "Vatican City": "Holy See",
 }
-_OTHER_NAMES = {"United States": ("US", "USA", "America"), "United Kingdom": ("UK", "Great Britain"), "Burma": ("Myanmar",)}
+_OTHER_NAMES = {
+    "United States": ("US", "USA", "America"),
+    "United Kingdom": ("UK", "Great Britain"),
+    "Burma": ("Myanmar",),
+}
 _SECOND_OF_PLACE = ("capital", "highest", "code", "currency")
 
 
@@ -124,15 +132,33 @@ def wiki_questions(
         countries: The Factbook's countries, by code.
     """
     builder = _Builder(pages, passages)
-    by_name = {name: country for country in countries.values() for name in country.names}
-    by_name |= {alias: by_name[name] for alias, name in _COUNTRY_ALIASES.items() if name in by_name}
-    nations = set(_NATIONS_BESIDES) | {n for c in countries.values() for n in c.facts.get("nationality", ()) if " " not in n}
+    by_name = _by_name(countries)
+    nations = set(_NATIONS_BESIDES) | {
+        n for c in countries.values() for n in c.facts.get("nationality", ()) if " " not in n
+    }
     lives = {title: match for title, page in pages.items() if (match := _LIFE.match(page.description))}
     _people(builder, lives, nations)
     _works(builder, lives, nations)
     _places(builder, by_name)
     _elements(builder)
     return keep_unambiguous(builder.questions)
+
+
+def page_links(pages: Mapping[str, Page], countries: Mapping[str, Country]) -> list[tuple[str, str]]:
+    """Return pairs of pages with the same facts: a capital or a country and its Factbook profile."""
+    by_name = _by_name(countries)
+    links = []
+    for page in pages.values():
+        match = _CAPITAL.match(page.description)
+        country = by_name.get(match["country"].removeprefix("the ") if match else page.title)
+        if country is not None and country.passage_of:
+            links.append((page.id, next(iter(country.passage_of.values()))))
+    return links
+
+
+def _by_name(countries: Mapping[str, Country]) -> dict[str, Country]:
+    by_name = {name: country for country in countries.values() for name in country.names}
+    return by_name | {alias: by_name[name] for alias, name in _COUNTRY_ALIASES.items() if name in by_name}
 
 
 def _people(builder: _Builder, lives: Mapping[str, re.Match[str]], nations: set[str]) -> None:
@@ -185,7 +211,8 @@ def _places(builder: _Builder, by_name: Mapping[str, Country]) -> None:
         country = by_name.get(match["country"].removeprefix("the ")) if match else None
         if country is not None:
             capitals[country.code] = page
-            builder.add(f"What is the capital of {country.name}?", [page.name], key="capital", pages=[page])
+            if "capital" not in country.facts:  # else the Factbook asks it
+                builder.add(f"What is the capital of {country.name}?", [page.name], key="capital", pages=[page])
             text = f"Of which country is {page.name} the capital?"
             builder.add(text, _names(country), key="capital-of", pages=[page])
     for page in builder.pages.values():
@@ -232,7 +259,9 @@ def _elements(builder: _Builder) -> None:
         if number:
             text = f"What is the atomic number of {page.name.lower()}?"
             builder.add(text, [number[1]], key="number", pages=[page])
-            builder.add(f"Which chemical element has the atomic number {number[1]}?", [page.name], key="z", pages=[page])
+            builder.add(
+                f"Which chemical element has the atomic number {number[1]}?", [page.name], key="z", pages=[page]
+            )
         if symbol:
             text = f"What is the chemical symbol of {page.name.lower()}?"
             builder.add(text, [symbol[1]], key="symbol", pages=[page])

@@ -205,9 +205,7 @@ class _ProductWriter:
 
     def _human_instruction(self) -> dict[str, Any]:
         attribute = self.draws.pick(self.attributes)
-        text = self._pattern("human").format(
-            attribute=attribute, query=self.kind.query, use=self.use, style=self.style
-        )
+        text = self._pattern("human").format(attribute=attribute, query=self.kind.query, use=self.use, style=self.style)
         chosen = []
         if self.options and self.draws.chance(0.75):
             value = self.draws.pick(self.draws.pick(list(self.options.values())))["value"]

@@ -5,18 +5,21 @@ verl knows accelerators only. With the environment variable ``VERL_PLATFORM=cpu`
 
 from __future__ import annotations
 
+import importlib
+
 ROLLOUT = "hf_cpu"
 """Value of ``actor_rollout_ref.rollout.name``."""
 
 
 def register() -> None:
     """Make the CPU platform and its rollout known to verl; calling it again is harmless."""
-    from agent_envs.trainers.verl.cpu import platform, vision
     from verl.workers.rollout import base
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
+    from agent_envs.trainers.verl.cpu import vision
+
     vision.define_missing_operators()
-    assert platform.CpuPlatform  # imported for its registration
+    importlib.import_module("agent_envs.trainers.verl.cpu.platform")  # registers itself
     RolloutReplicaRegistry.register(ROLLOUT, _load_replica)
     # verl has no public way to register the sender of weights.
     base._ROLLOUT_REGISTRY[ROLLOUT, "async"] = "agent_envs.trainers.verl.cpu.replica.WeightSender"

@@ -45,7 +45,7 @@ def _device_module() -> types.ModuleType:
     return module
 
 
-@PlatformRegistry.register(platform="cpu")  # type: ignore[untyped-decorator]
+@PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):  # type: ignore[misc]
     """Chosen by ``VERL_PLATFORM=cpu`` only, never found by itself."""
 

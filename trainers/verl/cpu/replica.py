@@ -200,11 +200,8 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
         if self.world_size != 1:
             raise ValueError("The CPU rollout has one process per replica: set rollout.tensor_model_parallel_size=1.")
         options = {"name": _actor_name(self.replica_rank), "num_cpus": 0, "max_concurrency": self.max_concurrency}
-        server = (
-            ray.remote(TransformersServer)
-            .options(**options)
-            .remote(self.model_config.path, seed=self.config.seed + self.replica_rank, max_tokens=self.config.response_length)
-        )
+        seed, longest = self.config.seed + self.replica_rank, self.config.response_length
+        server = ray.remote(TransformersServer).options(**options).remote(self.model_config.path, seed, longest)
         await server.ready.remote()
         self.servers, self._server_handle = [server], server
         self._server_address = _actor_name(self.replica_rank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -24,7 +25,7 @@ def define_missing_operators() -> None:
 
     if torch.version.cuda is not None:
         return
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema in _SCHEMAS:
         try:
             library.define(schema)
