@@ -42,6 +42,10 @@ class StepInfo(TypedDict, total=False):
     """From ``step`` only: a short code for why the action was refused, empty if it was accepted."""
     admissible_actions: list[str]
     """Where known: unique, in the environment's documented order."""
+    task_type: str
+    """Where tasks have kinds: the kind, which panels report by."""
+    tool_calls: int
+    """Where the agent calls tools: calls so far in the episode."""
 
 
 class AgentEnv(gym.Env[Any, str], ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,10 @@ class TaskScore:
     """Plays that count: ``group_size`` minus ``errors``."""
     errors: int
     """Plays that infrastructure ended; they count neither as success nor as failure."""
+    task_type: str = ""
+    """``info["task_type"]`` of the environment, empty where it has none."""
+    tool_calls: float = 0.0
+    """``info["tool_calls"]`` at the end of an episode, 0 where the environment has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,8 +106,29 @@ class PanelResult:
         """Plays that infrastructure ended. A result is only comparable if this is 0 or small; report it with it."""
         return sum(task.errors for task in self.tasks)
 
+    def by_type(self) -> dict[str, PanelResult]:
+        """Return the result of each task type, sorted by name; empty where the environment has no types."""
+        names = sorted({task.task_type for task in self.tasks if task.task_type and task.plays})
+        return {
+            name: replace(self, tasks=tuple(task for task in self.tasks if task.task_type == name)) for name in names
+        }
+
+    @property
+    def mean_tool_calls(self) -> float:
+        """Mean number of tool calls over the tasks."""
+        return self._mean("tool_calls")
+
     def summary(self) -> str:
-        """Return the figures in one line."""
+        """Return the figures in one line, and one line per task type where there are several."""
+        types = self.by_type()
+        lines = [
+            f"  {name} ({len(part.tasks)}): success {part.success_rate:.3f}, score {part.mean_score:.3f}, "
+            f"turns {part.mean_turns:.2f}, tool calls {part.mean_tool_calls:.2f}"
+            for name, part in types.items()
+        ]
+        return "\n".join([self._figures(), *(lines if len(types) > 1 else [])])
+
+    def _figures(self) -> str:
         low, high = self.success_interval
         return (
             f"{self.panel.env_id} {self.panel.split} ({len(self.tasks)} tasks x {self.group_size}): "
@@ -123,7 +148,18 @@ class PanelResult:
             "mean_score": self.mean_score,
             "mean_return": self.mean_return,
             "mean_turns": self.mean_turns,
+            "mean_tool_calls": self.mean_tool_calls,
             "num_errors": self.num_errors,
+            "by_type": {
+                name: {
+                    "tasks": len(part.tasks),
+                    "success_rate": part.success_rate,
+                    "mean_score": part.mean_score,
+                    "mean_turns": part.mean_turns,
+                    "mean_tool_calls": part.mean_tool_calls,
+                }
+                for name, part in self.by_type().items()
+            },
             "group_size": self.group_size,
             "panel": asdict(self.panel),
             "tasks": tasks,
@@ -138,8 +174,11 @@ class _Plays:
     turns: npt.NDArray[np.int64]
     success: npt.NDArray[np.bool_]
     scores: npt.NDArray[np.float64]
+    tool_calls: npt.NDArray[np.int64]
     errors: list[str] = field(default_factory=list)
     """``infra_error`` of each row."""
+    task_types: list[str] = field(default_factory=list)
+    """``task_type`` of each row, where the environment tells it."""
 
     @classmethod
     def start(cls, infos: dict[str, Any], num_envs: int) -> _Plays:
@@ -148,14 +187,22 @@ class _Plays:
             turns=np.zeros(num_envs, np.int64),
             success=np.zeros(num_envs, np.bool_),
             scores=np.zeros(num_envs),
+            tool_calls=np.zeros(num_envs, np.int64),
             errors=[""] * num_envs,
+            task_types=[str(name or "") for name in infos.get("task_type", [""] * num_envs)],
         )
         plays.add(np.zeros(num_envs), infos)
         return plays
 
     def add(self, rewards: npt.NDArray[np.float64], infos: dict[str, Any]) -> None:
         self.returns += rewards
-        for totals, name in ((self.turns, "turn"), (self.success, "success"), (self.scores, "score")):
+        columns = (
+            (self.turns, "turn"),
+            (self.success, "success"),
+            (self.scores, "score"),
+            (self.tool_calls, "tool_calls"),
+        )
+        for totals, name in columns:
             if name in infos:  # absent if no row of the call has it, for example if all resets failed
                 told = infos[f"_{name}"]
                 totals[told] = infos[name][told]
@@ -234,4 +281,6 @@ def _score(plays: _Plays, group: int, group_size: int, index: int, task_id: str)
         turns=mean(plays.turns),
         plays=len(counted),
         errors=group_size - len(counted),
+        task_type=next(filter(None, (plays.task_types[row] for row in members)), ""),
+        tool_calls=mean(plays.tool_calls),
     )

@@ -8,9 +8,9 @@ descriptions of 20-120, a bullet of 5-25 and up to two option axes. Queries look
 between frequent words. Nothing is cached between them. Times are CPU times of the one thread that works, so that a
 busy machine does not change them much.
 
-Measured on two shared x86-64 cores (Python 3.11.7, numpy 2.4.6): 1,000 products 0.5 ms a query (median), index built in
-0.6 s; 1,180,000 products 36 ms (95 % below 52 ms), index built in 184 s with 928 MiB of arrays, 4.2 GiB at the peak with
-the catalogue's 1.9 GiB.
+Measured on two shared x86-64 cores (Python 3.11.7, numpy 2.4.6): 1,000 products 0.5 ms a query (median), index built
+in 0.6 s; 1,180,000 products 36 ms (95 % below 52 ms), index built in 184 s with 928 MiB of arrays, 4.2 GiB at the
+peak with the catalogue's 1.9 GiB.
 """
 
 import argparse

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from agent_envs.envs.webshop.engine import Engine
 from agent_envs.envs.webshop.env import WebShopEnv
 from agent_envs.envs.webshop.generator import (
     PRODUCTS_PER_KIND,
+    Records,
     generate_records,
     generated_catalogue,
     write_official_files,
@@ -26,13 +28,18 @@ from agent_envs.envs.webshop.nouns import TitleNouns
 from agent_envs.envs.webshop.oracle import oracle_actions
 
 # Changes with any product, price or limit: then raise GENERATOR_VERSION and update the numbers in the documentation.
-CATALOGUE_DIGEST = "44730cd3e25cd00e5aaf0c84cb685c54"
-GOALS_DIGEST = {"synthetic": "ce16b374eeb4015cf30b8c6cf5a5c5e4", "human": "3067e46fbdcb5a4a512c48dfae64d3b9"}
+CATALOGUE_DIGEST = "90cbd36e1309353a2920613b0cd611cd"
+GOALS_DIGEST = {"synthetic": "81f4791ce1d8e56c639ab2bc29666c21", "human": "32681a250283a5c41ac19363afa7daf9"}
 
 
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
     return generated_catalogue()
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return generate_records()
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +59,11 @@ def test_products_and_goals_are_those_of_every_other_process(catalogue: Catalogu
         assert goals.digest == GOALS_DIGEST[kind]
 
 
-def test_records_do_not_depend_on_the_global_generators() -> None:
-    texts = []
-    for seed in (0, 7):
-        random.seed(seed)
-        np.random.seed(seed)
-        texts.append(json.dumps(generate_records().products))
-        assert random.random() == random.Random(seed).random()
-    assert texts[0] == texts[1]
+def test_records_do_not_depend_on_the_global_generators(records: Records) -> None:
+    random.seed(7)
+    np.random.seed(7)
+    assert json.dumps(generate_records().products) == json.dumps(records.products)
+    assert random.random() == random.Random(7).random(), "a global generator was used"
 
 
 @pytest.mark.slow
@@ -76,15 +80,15 @@ def test_another_process_makes_the_same_bytes(hash_seed: str) -> None:
     assert done.stdout.strip() == CATALOGUE_DIGEST
 
 
-def test_numbers(catalogue: Catalogue, engines: dict[str, Engine]) -> None:
+def test_numbers(catalogue: Catalogue, records: Records, engines: dict[str, Engine]) -> None:
     assert len(catalogue) == 1_665
-    assert len(generate_records().products) == len(catalogue), "an id occurs twice"
+    assert len(records.products) == len(catalogue), "an id occurs twice"
     assert len(engines["synthetic"].goals) == WebShopEnv.SPLITS["train"] + WebShopEnv.SPLITS["test"] == 11_087
     assert len(engines["human"].goals) >= 2_000
     assert set(Counter(product.query for product in catalogue).values()) == {PRODUCTS_PER_KIND}
 
 
-def test_written_files_load_as_the_same_shop(catalogue: Catalogue, tmp_path: "pytest.TempPathFactory") -> None:
+def test_written_files_load_as_the_same_shop(catalogue: Catalogue, tmp_path: Path) -> None:
     write_official_files(tmp_path)
     assert Catalogue.from_files(tmp_path, human_goals=True).digest == catalogue.digest
 
@@ -104,9 +108,9 @@ def test_ids_prices_and_categories_have_the_official_forms(catalogue: Catalogue)
     assert 0.07 < absent < 0.14
 
 
-def test_option_prices_span_the_price_range() -> None:
+def test_option_prices_span_the_price_range(records: Records) -> None:
     dearer = 0
-    for record in generate_records().products:
+    for record in records.products:
         parts = [float(part.replace(",", "")) for part in record["pricing"].split("$")[1:]]
         values = [value for values in record["customization_options"].values() for value in values]
         prices = [float(value["price_string"][1:].replace(",", "")) for value in values if value["price_string"]]
@@ -169,7 +173,7 @@ def test_a_search_for_the_kind_finds_all_products_of_it(catalogue: Catalogue, en
     for query in sorted({product.query for product in catalogue})[::7]:
         rows = search.find(query)
         kind = {row for row, product in enumerate(catalogue) if product.query == query}
-        assert kind <= set(rows[:50]), query
+        assert len(kind & set(rows[:10])) >= 4, query
 
 
 def buy(engine: Engine, goal_index: int) -> tuple[float, int]:

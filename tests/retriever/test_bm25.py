@@ -154,6 +154,7 @@ def test_missing_and_broken_indexes_are_named(tmp_path: Path) -> None:
         BM25Index.load(folder)
 
 
+@pytest.mark.slow
 def test_stemmer_equals_nltk() -> None:
     porter = pytest.importorskip("nltk.stem.porter")
     reference = porter.PorterStemmer(mode=porter.PorterStemmer.MARTIN_EXTENSIONS)

@@ -47,6 +47,8 @@ class VerlSection:
     tiny_model: Mapping[str, Any] | None = None
     """Build a small model before the run, with these keys of the local trainer's ``local:`` section (size, cloning on
     oracle walks), and train it; null takes ``actor_rollout_ref.model.path``."""
+    random_model: Literal["qwen2", "qwen2.5-vl"] | None = None
+    """Or write a small model with random weights, to try an installation."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -56,6 +58,8 @@ class VerlSection:
             value = getattr(self, key)
             if value is not None and value <= 0:
                 raise ValueError(f"verl.{key} must be positive or null, got {value!r}.")
+        if self.tiny_model is not None and self.random_model is not None:
+            raise ValueError("verl.tiny_model and verl.random_model both name the model to make; leave one null.")
 
 
 def recipe_dir() -> Path:

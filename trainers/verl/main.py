@@ -70,11 +70,15 @@ def prepare(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
     check_config(config)
     section, options = sections(config)
     check_environment(section)
+    cache = Path(config.trainer.default_local_dir).resolve().parent / "warm_starts"
     if options.tiny_model is not None:
         from agent_envs.trainers.verl.cpu.models import make_tiny_model
 
-        cache = Path(config.trainer.default_local_dir).resolve().parent / "warm_starts"
         config.actor_rollout_ref.model.path = str(make_tiny_model(section, options.tiny_model, cache))
+    elif options.random_model is not None:
+        from agent_envs.trainers.verl.cpu.models import make_random_model
+
+        config.actor_rollout_ref.model.path = str(make_random_model(options.random_model, cache))
     return config
 
 

@@ -123,7 +123,7 @@ def _folder_files(folder: Path) -> dict[str, list[tuple[Path, str]]]:
     files = {name: members for name, members in files.items() if members}
     if not files:
         raise FileNotFoundError(
-            f"{folder} holds neither train, dev or test files ({', '.join(_SUFFIXES)}) nor folders named after the data "
+            f"{folder} has neither train, dev or test files ({', '.join(_SUFFIXES)}) nor folders named after the data "
             f"sets ({', '.join(BENCHMARKS)})."
         )
     return files

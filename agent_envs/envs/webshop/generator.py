@@ -180,7 +180,10 @@ class _ProductWriter:
         *most, last = self.draws.in_order(self.attributes, self.draws.between(1, len(self.attributes) - 1))
         named = f"{', '.join(most)} and {last}" if most else last
         features = self._pattern("features").format(attributes=named)
-        return " ".join((opening, features, self._pattern("closings").format(brand=self.brand)))
+        shelf = self._pattern("shelves").format(
+            query=self.kind.query, brand=self.brand, number=self.draws.between(3, 12)
+        )  # has the plural, which is what shoppers search for
+        return " ".join((opening, features, shelf, self._pattern("closings").format(brand=self.brand)))
 
     def _bullets(self) -> list[str]:
         bullets = [f"{attribute.upper()}: {self._sentence(attribute)}." for attribute in self.attributes]

@@ -58,13 +58,18 @@ def make_tiny_model(section: AgentEnvsSection, local: Mapping[str, Any], cache: 
     return _once(folder, write)
 
 
-def make_qwen2(folder: Path, *, seed: int = 0, hidden_size: int = 32, num_layers: int = 2) -> Path:
+def make_random_model(name: str, cache: Path) -> Path:
+    """Write a model of ``verl.random_model`` into a folder of ``cache`` and return it."""
+    return {"qwen2": make_qwen2, "qwen2.5-vl": make_qwen2_5_vl}[name](cache / f"random-{name}")
+
+
+def make_qwen2(folder: Path, *, seed: int = 0) -> Path:
     """Write a random Qwen2 with a byte-level tokenizer and Qwen's chat format; return the folder."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     def write(path: Path) -> None:
         tokenizer = _byte_tokenizer()
-        sizes = _sizes(tokenizer, hidden_size, num_layers)
+        sizes = _sizes(tokenizer, 256)  # 4 heads of 64, a size that GPU kernels know
         _seeded(seed, lambda: Qwen2ForCausalLM(Qwen2Config(**sizes))).save_pretrained(path)
         tokenizer.save_pretrained(path)
 
@@ -87,10 +92,10 @@ def make_qwen2_5_vl(folder: Path, *, seed: int = 0) -> Path:
     def write(path: Path) -> None:
         tokenizer = _byte_tokenizer(image_token="<|image_pad|>", video_token="<|video_pad|>")
         ids = tokenizer.convert_tokens_to_ids
-        width, layers = 32, 2
+        width = 32
         rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
         config = Qwen2_5_VLConfig(
-            text_config={**_sizes(tokenizer, width, layers), "rope_parameters": rope},
+            text_config={**_sizes(tokenizer, width), "rope_parameters": rope},
             vision_config={
                 "depth": 1,
                 "hidden_size": width,
@@ -138,12 +143,12 @@ def _byte_tokenizer(**extra: str) -> Any:
     return fast
 
 
-def _sizes(tokenizer: Any, hidden_size: int, num_layers: int) -> dict[str, Any]:
+def _sizes(tokenizer: Any, hidden_size: int) -> dict[str, Any]:
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": hidden_size,
         "intermediate_size": 2 * hidden_size,
-        "num_hidden_layers": num_layers,
+        "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": 4096,
