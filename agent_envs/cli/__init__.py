@@ -18,6 +18,8 @@ COMMANDS = {
     "doctor": "say what is installed and play a winning walk in every environment",
     "train": "train a policy with a recipe",
     "eval": "score a recipe's warm start or a checkpoint on its fixed panel",
+    "retriever": "serve, build or query a passage retriever",
+    "webshop": "open the WebShop in a browser, and record visits",
     "data": "find, fetch and check the data files of an environment",
 }
 

@@ -28,8 +28,8 @@ from agent_envs.envs.webshop.nouns import TitleNouns
 from agent_envs.envs.webshop.oracle import oracle_actions
 
 # Changes with any product, price or limit: then raise GENERATOR_VERSION and update the numbers in the documentation.
-CATALOGUE_DIGEST = "90cbd36e1309353a2920613b0cd611cd"
-GOALS_DIGEST = {"synthetic": "81f4791ce1d8e56c639ab2bc29666c21", "human": "32681a250283a5c41ac19363afa7daf9"}
+CATALOGUE_DIGEST = "007119cc62f7e31fd20d2979f3f91a19"
+GOALS_DIGEST = {"synthetic": "bb428993b2dcedb6d3e8f12da1887bad", "human": "14df4805c0e4d788e9f4bcd827ee21c0"}
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +170,11 @@ def test_a_search_for_the_title_finds_the_product_first(catalogue: Catalogue, en
 
 def test_a_search_for_the_kind_finds_all_products_of_it(catalogue: Catalogue, engines: dict[str, Engine]) -> None:
     search = engines["synthetic"].search
-    for query in sorted({product.query for product in catalogue})[::7]:
+    for query in {product.query for product in catalogue}:
         rows = search.find(query)
         kind = {row for row, product in enumerate(catalogue) if product.query == query}
-        assert len(kind & set(rows[:10])) >= 4, query
+        assert kind <= set(rows), query
+        assert len(kind & set(rows[:10])) >= 2, query
 
 
 def buy(engine: Engine, goal_index: int) -> tuple[float, int]:

@@ -14,10 +14,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from agent_envs.errors import CheckpointError  # noqa: E402
+from agent_envs.errors import CheckpointError, DependencyNotInstalled  # noqa: E402
 from agent_envs.tags import TagSpec  # noqa: E402
 from agent_envs.trainers.local import train as train_module  # noqa: E402
-from agent_envs.trainers.local import warmstart  # noqa: E402
+from agent_envs.trainers.local import figures, warmstart  # noqa: E402
 from agent_envs.trainers.local.checkpoint import open_checkpoint, write_folder  # noqa: E402
 from agent_envs.trainers.local.evaluation import evaluate_policy  # noqa: E402
 from agent_envs.trainers.local.interrupts import interrupts_held  # noqa: E402
@@ -34,6 +34,7 @@ def corridor():
     gym.registry.pop(corridor_env.ENV_ID)
 
 
+DRAWN = {name: getattr(figures, name) for name in ("draw_curves", "draw_step_groups", "draw_time_budget")}
 LOCAL_KEYS = {item.name for item in fields(LocalSection)}
 
 
@@ -84,8 +85,8 @@ def straight(runs):
 @pytest.fixture(autouse=True)
 def no_pictures(straight, monkeypatch):
     """Drawing costs more than training here; the fixture above has drawn its pictures."""
-    for name in ("draw_curves", "draw_step_groups", "draw_time_budget"):
-        monkeypatch.setattr(train_module.figures, name, lambda *args, **kwargs: None)
+    for name in DRAWN:
+        monkeypatch.setattr(figures, name, lambda *args, **kwargs: None)
 
 
 def model_bytes(folder: Path, iteration: int) -> bytes:
@@ -343,19 +344,42 @@ def test_any_causal_lm_by_path(tmp_path, family):
 
     tokenizer = build_tokenizer(["You observe: at 0, goal 2. Your task: go to the goal <action>right</action>"])
     tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
-    sizes = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    if family == "GPT2":
+        shape = {"n_embd": 16, "n_layer": 1, "n_head": 2}
+    else:
+        shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+        shape["num_key_value_heads"] = 1
     config = getattr(transformers, f"{family}Config")(
-        **sizes, eos_token_id=1, bos_token_id=1, **({"num_key_value_heads": 1} if family == "Qwen2" else {})
+        vocab_size=len(tokenizer), eos_token_id=1, bos_token_id=1, **shape
     )
-    getattr(transformers, f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}")(config).save_pretrained(
-        tmp_path / "model"
-    )
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     changes = {"model": str(tmp_path / "model"), "clone_target": 0.0, "prompt": "papers", "memory": "window"}
     result = train(recipe(iterations=1, max_prompt_tokens=900, kl_coef=0.01, **changes), tmp_path / "run")
     line = result.metrics[0]
     assert line["rollout/prompt_tokens"] > 100 and line["update/logprob_gap"] < 1e-5
     assert line["update/kl_reference"] == pytest.approx(0.0, abs=1e-3) and not (tmp_path / "warm_starts").exists()
+
+
+def test_step_group_shares_and_pictures_of_nothing(tmp_path):
+    shares = figures.step_group_shares({"1": 2, "3": 4, "4": 2, "40": 2})
+    assert shares == [0.2, 0.0, 0.6, 0.0, 0.0, 0.0, 0.2]
+    DRAWN["draw_step_groups"]([], tmp_path / "groups.png")
+    DRAWN["draw_curves"]({"GRPO": []}, tmp_path / "curves.png", title="nothing")
+    assert len(list(tmp_path.glob("*.png"))) == 2
+
+
+def test_tensorboard_is_optional(tmp_path):
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        with pytest.raises(DependencyNotInstalled, match="pip install tensorboard"):
+            MetricsLog(tmp_path / "metrics.jsonl", tensorboard=True)
+        return
+    log = MetricsLog(tmp_path / "metrics.jsonl", tensorboard=True)
+    log.write({"iteration": 0, "x": 1.0})
+    log.close()
+    assert any((tmp_path / "tensorboard").iterdir())
 
 
 def test_another_evaluation_size_gives_the_same_score(straight):

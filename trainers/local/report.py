@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from agent_envs.errors import CheckpointError, missing_extra
+from agent_envs.errors import CheckpointError, DependencyNotInstalled, missing_extra
 
 Metrics = dict[str, Any]
 STAGES = ("environment", "prompt", "generate", "advantage", "update", "evaluate")
@@ -97,7 +97,7 @@ def _tensorboard_writer(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise missing_extra("tensorboard", "train") from None
+        raise DependencyNotInstalled("tensorboard is not installed, run pip install tensorboard") from None
     return SummaryWriter(str(folder))
 
 

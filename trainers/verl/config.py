@@ -77,7 +77,8 @@ def compose(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
 
     Args:
         recipe: Name of a bundled recipe, or path of a YAML file whose ``defaults:`` may name bundled ones.
-        overrides: Hydra overrides, such as ``trainer.total_training_steps=10`` or ``+actor_rollout_ref.x=1``.
+        overrides: Hydra overrides, such as ``trainer.total_training_steps=10``; a key that the composed configuration
+            lacks is written ``+key=value``, unless it is one of our own two sections.
 
     Returns:
         The configuration, an omegaconf ``DictConfig``.
@@ -88,6 +89,7 @@ def compose(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
     check_verl()
     import hydra
     from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
     from omegaconf import OmegaConf, open_dict
 
     path = Path(recipe)
@@ -100,9 +102,14 @@ def compose(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
     else:
         raise unknown_name("verl recipe", str(recipe), recipe_names())
     search = f"hydra.searchpath=[file://{recipe_dir()},pkg://verl.trainer.config]"
+    # Keys of our own sections may be left out of a recipe; whether they exist is checked below, with suggestions.
+    words = [f"++{word}" if word.startswith(("agent_envs.", "verl.")) else word for word in overrides]
     GlobalHydra.instance().clear()
-    with hydra.initialize_config_dir(config_dir=str(folder), version_base=None):
-        config = hydra.compose(name, overrides=[search, *overrides])
+    try:
+        with hydra.initialize_config_dir(config_dir=str(folder), version_base=None):
+            config = hydra.compose(name, overrides=[search, *words])
+    except HydraException as error:
+        raise ValueError(f"Recipe {name} does not compose: {error}") from None
     with open_dict(config):
         for key, kind in (("agent_envs", AgentEnvsSection), ("verl", VerlSection)):
             values = OmegaConf.to_container(config.get(key) or OmegaConf.create({}), resolve=True)
@@ -153,14 +160,15 @@ def check_config(config: Any) -> None:
     Raises:
         ValueError: For settings that do not go together; the text says what to change.
     """
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.trainer.ppo.utils import need_reference_policy
     from verl.utils.config import validate_config
 
     section, options = sections(config)
     _check_algorithm(config, section, options)
     _check_rollout(config, section, options)
     _check_batches(config, section)
-    validate_config(config, need_reference_policy(config), need_critic(config))
+    # Not the critic's section: verl would load the model's configuration, perhaps over the network.
+    validate_config(config, need_reference_policy(config), use_critic=False)
 
 
 def _check_algorithm(config: Any, section: AgentEnvsSection, options: VerlSection) -> None:

@@ -54,6 +54,12 @@ class StepResult(NamedTuple):
     admitted: bool
 
 
+def resolve_alias(game: Game, command: str) -> str:
+    """Returns a command that puts something down in the words of the game's grammar, any other one unchanged."""
+    match = _PUT.fullmatch(command)
+    return game.grammar.place_command % (match[1] or match[2], match[3]) if match else command
+
+
 class Engine:
     """One running game. Not to be shared between threads; the `Game` may be.
 
@@ -119,8 +125,8 @@ class Engine:
         if not isinstance(command, str):
             raise TypeError(f"A command must be a str, got {type(command).__name__}. Pass a text such as 'look'.")
         command = command.strip()
-        if self.put_alias and (match := _PUT.fullmatch(command)):
-            command = self.game.grammar.place_command % (match[1] or match[2], match[3])
+        if self.put_alias:
+            command = resolve_alias(self.game, command)
         if self._options is None:
             self._options = self._list_options()
         option = self._options.get(command)

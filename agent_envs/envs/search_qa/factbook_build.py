@@ -130,7 +130,7 @@ def passages(profiles: Path) -> Iterator[dict[str, str]]:
                     lines.append(f"{label}: {text}")
                     room -= len(text.split())
             if len(lines) >= min(_MIN_LINES, len(fields)):
-                body = "\n".join(lines)
+                body = "\n".join([f"Country: {name}", *lines])  # said twice, it outweighs neighbours that name it, too
                 yield {"id": f"factbook:{path.stem}:{topic}", "contents": f'"{name}: {topic}"\n{body}'}
 
 

@@ -100,6 +100,7 @@ _READERS: dict[str, tuple[str, Callable[[str], tuple[str, ...]]]] = {
     "Aircraft registration prefix": ("prefix", _word),
     "Nationality": ("nationality", _word),
 }
+_LABELS = {kind: label for label, (kind, _) in _READERS.items()}
 # Kind of fact -> question about it, and how another question names the country by it.
 _ASK = {
     "capital": "What is the capital of {}?",
@@ -178,10 +179,10 @@ def factbook_questions(passages: Mapping[str, str]) -> list[Question]:
     return keep_unambiguous(questions)
 
 
-def query_for(country: Country, kind: str) -> str:
-    """Return a query that finds the passage with a fact of a country."""
-    words = {"code": "internet country code", "highest": "highest point geography", "neighbour": "border countries"}
-    return f"{country.name} {words.get(kind, kind)}"
+def query_for(country: Country, kind: str, *, with_name: bool = True) -> str:
+    """Return a query that finds the passage with a fact of a country, by the country's name or by the fact itself."""
+    topic = country.passage_of[kind].rpartition(":")[2]
+    return f"{country.name if with_name else country.facts[kind][0]} {topic} {_LABELS[kind]}"
 
 
 def _ask(country: Country, kind: str) -> Question:
@@ -199,15 +200,14 @@ def _ask(country: Country, kind: str) -> Question:
 def _by_fact(country: Country, kind: str) -> list[Question]:
     """Ask for the country behind a fact that no other has, and for other facts of it."""
     place = _NAME_BY[kind].format(country.facts[kind][0])
-    gold, topic = country.passage_of[kind], country.passage_of[kind].rpartition(":")[2]
     back = Question(
         id=f"{country.code}-by-{kind}",
         source="factbook",
         text=f"Which is {place}?",
         answers=country.names,
         num_hops=1,
-        gold=(gold,),
-        queries=(f"{topic} {_ASK[kind].split(' of ')[0].removeprefix('What is the ')} {country.facts[kind][0]}",),
+        gold=(country.passage_of[kind],),
+        queries=(query_for(country, kind, with_name=False),),
     )
     return [
         back,

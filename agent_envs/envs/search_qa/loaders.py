@@ -6,6 +6,7 @@ FlashRAG: ``id, question, golden_answers, metadata``. Search-R1 adds ``data_sour
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -160,7 +161,7 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, Any]]:
 
 def _parquet_rows(file: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        import pyarrow.parquet as parquet
+        parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise DependencyNotInstalled("pyarrow is not installed, run pip install pyarrow (it reads parquet)") from None
     table = parquet.ParquetFile(file)

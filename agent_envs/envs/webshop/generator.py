@@ -180,9 +180,8 @@ class _ProductWriter:
         *most, last = self.draws.in_order(self.attributes, self.draws.between(1, len(self.attributes) - 1))
         named = f"{', '.join(most)} and {last}" if most else last
         features = self._pattern("features").format(attributes=named)
-        shelf = self._pattern("shelves").format(
-            query=self.kind.query, brand=self.brand, number=self.draws.between(3, 12)
-        )  # has the plural, which is what shoppers search for
+        # Has the plural, which is what shoppers search for.
+        shelf = self._pattern("shelves").format(query=self.kind.query, brand=self.brand)
         return " ".join((opening, features, shelf, self._pattern("closings").format(brand=self.brand)))
 
     def _bullets(self) -> list[str]:

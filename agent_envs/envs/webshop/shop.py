@@ -19,7 +19,7 @@ NounChoice = Literal["auto", "spacy", "rule"]
 ENV_VARIABLE = "WEBSHOP_DATA"
 
 _LOCK = threading.Lock()  # else threads that start together would each build the shop
-_NUM_KEPT = 4
+_NUM_KEPT = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,7 +45,8 @@ def make_tiny_model(section: AgentEnvsSection, local: Mapping[str, Any], cache: 
 
     from agent_envs.trainers.local.warmstart import initial_policy
 
-    data = {"agent_envs": dataclasses.asdict(section), "local": {"device": "cpu", **local}}
+    # Single turns are cloned whatever the context trained in.
+    data = {"agent_envs": {**dataclasses.asdict(section), "context": "step"}, "local": {"device": "cpu", **local}}
     recipe: Recipe = recipe_from_dict(data, name="tiny")
     text = json.dumps(recipe.to_dict(), sort_keys=True)
     folder = cache / f"verl-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"

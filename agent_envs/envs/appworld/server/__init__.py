@@ -1,0 +1,1 @@
+"""Scripts that AppWorld's own interpreter runs. They import the standard library, AppWorld and each other only."""
