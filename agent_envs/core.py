@@ -13,10 +13,10 @@ from gymnasium.error import ResetNeeded
 
 from agent_envs.errors import SnapshotError, did_you_mean
 from agent_envs.keys import get_state_key, state_digest
+from agent_envs.snapshots import SNAPSHOT_FORMAT, check_fields, read_snapshot
 from agent_envs.tasks import check_indices, fingerprint_of, resolve_split
 
 _OPTIONS = ("split", "task_index")
-_SNAPSHOT_FORMAT = 1
 
 
 class StepInfo(TypedDict, total=False):
@@ -74,6 +74,8 @@ class AgentEnv(gym.Env[Any, str], ABC):
     """Split name to number of tasks, or alias to split name. ``train`` and ``test`` always exist."""
     SUPPORTS_SNAPSHOT: ClassVar[bool] = False
     """Whether :meth:`snapshot` and :meth:`restore` work."""
+    no_threads: str = ""
+    """Why several instances must not run in threads of one process, empty if they may."""
 
     def __init__(
         self,
@@ -143,6 +145,26 @@ class AgentEnv(gym.Env[Any, str], ABC):
 
     # ------------------------------------------------------------------ tasks
 
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Return why the environment cannot be played with its default arguments here, with the command that helps.
+
+        None if it can. Override where an installation of its own is needed: the conformance kit skips the environment
+        by name then, and ``doctor`` and ``list`` say so.
+        """
+        return None
+
+    @classmethod
+    def group_defaults(cls, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``executor`` and time limits of groups that are made without naming them.
+
+        Override where they depend on the arguments of the environment; otherwise name the executor at registration.
+
+        Args:
+            kwargs: Keyword arguments of the environment.
+        """
+        return {"executor": "serial"}
+
     @property
     def task_index(self) -> int:
         """Index of the current task in its split, -1 before the first reset."""
@@ -178,6 +200,8 @@ class AgentEnv(gym.Env[Any, str], ABC):
         return fingerprint_of(self.task_source(name))
 
     def _choose_task(self, options: Mapping[str, Any] | None) -> tuple[str, int]:
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"options must be a dict such as {{'task_index': 0}} or None, got {options!r}.")
         options = options or {}
         for key in options:
             if key not in _OPTIONS:
@@ -217,7 +241,11 @@ class AgentEnv(gym.Env[Any, str], ABC):
         self._turn, self._terminated, self._truncated = 0, False, False
         self._task_split, self._task_index = split, index
         self._task_id = f"{self.name()}/{split}/{self.task_name(split, index)}"
-        self._reset_task(split, index)
+        try:
+            self._reset_task(split, index)
+        except BaseException:
+            self._task_id = ""  # half a task is loaded: a step must ask for a reset
+            raise
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play one turn; a refused action uses one too.
@@ -242,16 +270,25 @@ class AgentEnv(gym.Env[Any, str], ABC):
         reward, terminated, valid = self._act(action)
         self._turn += 1
         self._terminated = bool(terminated)
-        self._truncated = self._truncated or (not terminated and self._turn >= self.max_turns)
+        self._truncated = not self._terminated and (self._truncated or self._turn >= self.max_turns)
         info = self._info(action_is_valid=bool(valid))
         return self._observe(), float(reward), self._terminated, self._truncated, info
 
     def truncate(self) -> None:
-        """For hooks: end the episode by a rule of the game that is a limit, not an outcome."""
+        """For hooks: end the episode by a rule of the game that is a limit, not an outcome.
+
+        An outcome in the same turn counts for more: the episode is then terminated, not truncated.
+        """
         self._truncated = True
 
     def state_key(self) -> str:
-        """Return the 32-digit key of the current state."""
+        """Return the 32-digit key of the current state.
+
+        Raises:
+            gymnasium.error.ResetNeeded: Before the first ``reset``.
+        """
+        if not self._task_id:
+            raise ResetNeeded("Call reset() before asking for a state key.")
         return state_digest(type(self).__name__, self.STATE_VERSION, self._task_id, self._key_fn(self))
 
     def _info(self, *, action_is_valid: bool | None = None) -> dict[str, Any]:
@@ -284,7 +321,7 @@ class AgentEnv(gym.Env[Any, str], ABC):
         if not self._task_id:
             raise SnapshotError("Nothing to save: call reset() before snapshot().")
         data = {
-            "format": _SNAPSHOT_FORMAT,
+            "format": SNAPSHOT_FORMAT,
             "env": type(self).__name__,
             "state_version": self.STATE_VERSION,
             "fingerprint": self.fingerprint(self._task_split),
@@ -305,7 +342,9 @@ class AgentEnv(gym.Env[Any, str], ABC):
     def restore(self, snapshot: bytes) -> tuple[Any, dict[str, Any]]:
         """Continue from a snapshot; return the observation and info as ``reset`` does.
 
-        Behind ``gym.make`` call ``env.reset()`` once, as Gymnasium's wrappers want, then ``env.unwrapped.restore``.
+        Behind ``gym.make`` call ``env.reset()`` once, as Gymnasium's wrappers want, then
+        ``env.get_wrapper_attr("restore")(snapshot)``, and likewise for ``snapshot``: that is the memory's method where
+        the environment has a memory, so that history and state stay together.
 
         Raises:
             SnapshotError: If the bytes are damaged, of another version, environment or task data. The episode
@@ -324,16 +363,7 @@ class AgentEnv(gym.Env[Any, str], ABC):
         return self._observe(), self._info()
 
     def _parse_snapshot(self, snapshot: bytes) -> dict[str, Any]:
-        try:
-            data = json.loads(snapshot)
-            if not isinstance(data, dict) or "format" not in data or "env" not in data:
-                raise ValueError("not an object with 'format' and 'env'")
-        except (ValueError, TypeError) as error:
-            raise SnapshotError(f"Not a snapshot of an agent_envs environment: {error}.") from None
-        if data["format"] != _SNAPSHOT_FORMAT:
-            raise SnapshotError(
-                f"Snapshot format {data['format']!r} is not {_SNAPSHOT_FORMAT}, the one this version reads."
-            )
+        data = read_snapshot(snapshot)
         mine = (type(self).__name__, self.STATE_VERSION)
         theirs = (data["env"], data.get("state_version"))
         if mine != theirs:
@@ -346,6 +376,7 @@ class AgentEnv(gym.Env[Any, str], ABC):
                 f"Snapshot was made with other tasks ({split!r}, {data.get('fingerprint')}); "
                 "make the environment with the same keyword arguments and data."
             )
+        check_fields(data)
         return data
 
     def _apply_snapshot(self, data: Mapping[str, Any]) -> None:
@@ -355,6 +386,6 @@ class AgentEnv(gym.Env[Any, str], ABC):
         self._begin(data["split"], data["index"])
         self._load_state(data["state"])
         self._np_random, self._np_random_seed = generator, data["rng_seed"]
-        self._turn, self.refusal = int(data["turn"]), str(data["refusal"])
-        self._terminated, self._truncated = bool(data["terminated"]), bool(data["truncated"])
-        self.success, self.score = bool(data["success"]), float(data["score"])
+        self._turn, self.refusal = data["turn"], data["refusal"]
+        self._terminated, self._truncated = data["terminated"], data["truncated"]
+        self.success, self.score = data["success"], data["score"]

@@ -64,8 +64,9 @@ def _answer_requests(pipe: Connection, members: dict[int, Member]) -> None:
         if method == "fingerprint":
             pipe.send(_fingerprint(next(iter(members.values())), payload))
             continue
+        member_of = {position: members[row] for position, row, _ in payload}
         for reply in _answer(members, method, payload, limit_s):
-            _send(pipe, reply)
+            _send(pipe, reply, member_of)
 
 
 def _answer(
@@ -90,19 +91,20 @@ def _fingerprint(member: Member, split: str) -> str | Exception:
         return _portable(error)
 
 
-def _send(pipe: Connection, reply: Reply) -> None:
+def _send(pipe: Connection, reply: Reply, member_of: dict[int, Member]) -> None:
     try:
         pipe.send(reply)
     except OSError:
         raise
     except Exception:  # something in it does not pickle; nothing was written
-        pipe.send([(position, _plain(outcome)) for position, outcome in reply])
+        pipe.send([(position, _plain(outcome, member_of[position])) for position, outcome in reply])
 
 
-def _plain(outcome: Outcome) -> Outcome:
+def _plain(outcome: Outcome, member: Member) -> Outcome:
     try:
         pickle.dumps(outcome)
     except Exception as error:
+        member.discard()  # the row has failed: like any other, it is rebuilt at the next reset
         return failure_of(error)
     return outcome
 
@@ -263,6 +265,15 @@ class ProcessExecutor(Executor):
     def _start_missing(self, *, tolerant: bool = False) -> list[Description]:
         """Start the workers that are not running; all start at once, then each is waited for."""
         missing = [worker for worker in self._workers if worker.process is None]
+        try:
+            return self._start(missing, tolerant=tolerant)
+        except BaseException:  # Ctrl-C: a description that nobody read must not pass for the answer to the next call
+            for worker in missing:
+                worker.stop("worker process was stopped, its start was interrupted")
+            raise
+
+    @staticmethod
+    def _start(missing: list[_Worker], *, tolerant: bool) -> list[Description]:
         for worker in missing:
             worker.start()
         descriptions = []
@@ -295,13 +306,11 @@ class ProcessExecutor(Executor):
         try:
             for worker, payload in requests.items():
                 entry = _Pending(worker, [position for position, _, _ in payload], limit_s)
-                if worker.request(method, payload, limit_s):
-                    pending.append(entry)
-                else:
+                pending.append(entry)  # before the request, which Ctrl-C may interrupt
+                if not worker.request(method, payload, limit_s):
                     entry.fail(outcomes)
-            while pending:
+            while pending := [entry for entry in pending if entry.positions]:
                 self._collect(pending, outcomes)
-                pending = [entry for entry in pending if entry.positions]
         except BaseException:  # Ctrl-C: the answers still under way must not be read as those of the next call
             for entry in pending:
                 entry.worker.stop("worker process was stopped, the call was interrupted")
@@ -335,9 +344,13 @@ class ProcessExecutor(Executor):
         if all(worker.process is None for worker in self._workers):
             self._start_missing()
         worker = next(worker for worker in self._workers if worker.process is not None)
-        if not worker.request("fingerprint", split, None):
-            raise RuntimeError(worker.lost.what)
-        answer = worker.receive()
+        try:
+            if not worker.request("fingerprint", split, None):
+                raise RuntimeError(worker.lost.what)
+            answer = worker.receive()
+        except BaseException:
+            worker.stop("worker process was stopped, the call was interrupted")
+            raise
         if isinstance(answer, Exception):
             raise answer
         return str(answer)

@@ -101,6 +101,11 @@ class ThreadExecutor(Executor):
         self._factory = factory
         self._members = build_members(factory, range(num_envs))
         self.description = self._members[0].describe()
+        reason = self._members[0].build().unwrapped.no_threads  # type: ignore[attr-defined]  # describe() saw the class
+        if reason:
+            for member in self._members.values():
+                member.discard()
+            raise ValueError(f"executor='threads' is not possible here: {reason} Use executor='processes'.")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._add_threads(num_threads)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agent_envs.core import AgentEnv
 from agent_envs.errors import unknown_name
@@ -143,7 +144,7 @@ class Member:
         env, self._env = self._env, None
         if env is not None:
             # A broken environment may fail to close as well; the failure that is reported is the first one.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 env.close()
 
 
@@ -269,13 +270,18 @@ def make_executor(
 
     Raises:
         ValueError: For an unknown name or a number that is not positive.
+        TypeError: For a time that is no number.
     """
     if num_workers is not None and (
-        isinstance(num_workers, bool) or num_workers != int(num_workers) or num_workers < 1
+        isinstance(num_workers, bool) or not isinstance(num_workers, (int, np.integer)) or num_workers < 1
     ):
         raise ValueError(f"num_workers must be an int >= 1 or None, got {num_workers!r}.")
     for label, limit in (("reset_timeout_s", reset_timeout_s), ("step_timeout_s", step_timeout_s)):
-        if limit is not None and not limit > 0:
+        if limit is None:
+            continue
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+            raise TypeError(f"{label} must be a number of seconds or None, got {limit!r}.")
+        if not limit > 0:
             raise ValueError(f"{label} must be > 0 seconds or None, got {limit!r}.")
     num_envs = num_groups * group_size
     if name == "serial":

@@ -28,8 +28,12 @@ def check_actions(actions: Sequence[str], rows: Sequence[int] | None, num_envs: 
         ValueError: If the number of actions is wrong, or a row is out of range or named twice.
         TypeError: If an action is not a str or a row not an int; the text names the row.
     """
-    if isinstance(actions, str):
-        raise TypeError(f"actions must be a sequence of str, one per row, got the str {actions!r}.")
+    # A set or a generator would pair actions with rows in an order that nobody chose.
+    if isinstance(actions, str) or not isinstance(actions, (Sequence, np.ndarray)):
+        kind = type(actions).__name__
+        raise TypeError(f"actions must be a sequence of str, one per row, got the {kind} {actions!r}.")
+    if rows is not None and not isinstance(rows, (Sequence, np.ndarray)):
+        raise TypeError(f"rows must be a sequence of row numbers or None, got {rows!r}.")
     expected = num_envs if rows is None else len(rows)
     if len(actions) != expected:
         which = "" if rows is None else ", one per entry of rows"
@@ -61,7 +65,7 @@ def one_per_group(values: Any, num_groups: int, name: str) -> list[int]:
         TypeError: If it is no sequence of ints.
         ValueError: If its length is not the number of groups.
     """
-    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)):
+    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or np.ndim(values) == 0:
         raise TypeError(f"{name} must be an int or one int per group, got {values!r}.")
     for value in values:
         if not _is_int(value):
@@ -88,6 +92,8 @@ def choose_tasks(
         ValueError: For an unknown option or split, or an index out of range.
         TypeError: For an index that is not an int.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dict such as {{'task_index': 0}} or None, got {options!r}.")
     options = options or {}
     for key in options:
         if key not in _OPTIONS:

@@ -101,6 +101,8 @@ class GroupVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         self._infos = InfoBatcher(self.num_envs, described.name)
         self._outage = Outage()
         self._ready = False
+        self._observations: list[Any] = []
+        self._terminated = self._truncated = np.zeros(self.num_envs, np.bool_)
 
     # ------------------------------------------------------------------ Gymnasium
 
@@ -169,7 +171,7 @@ class GroupVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         for row, member in zip(rows, member_options, strict=True):
             if (task := tasks[groups[row]]) is not None:
                 member["task_index"] = task
-        self._observations: list[Any] = [None] * self.num_envs
+        self._observations = [None] * self.num_envs
         self._last_info: list[dict[str, Any]] = [{}] * self.num_envs
         self._terminated = np.zeros(self.num_envs, np.bool_)
         self._truncated = np.ones(self.num_envs, np.bool_)  # until an episode has started
@@ -220,7 +222,7 @@ class GroupVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
 
     @property
     def row_observations(self) -> tuple[Any, ...]:
-        """The last observation of each row, not batched; the arrays in it are the members' own."""
+        """The last observation of each row, not batched; empty before a reset. Arrays are the members' own."""
         return tuple(self._observations)
 
     @property
@@ -231,6 +233,7 @@ class GroupVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
     @property
     def envs(self) -> list[gym.Env[Any, Any]]:
         """The members' environments, for a look inside (serial and threads; those of processes live elsewhere)."""
+        self._check_open()
         return self._executor.envs()
 
     def fingerprint(self, split: str) -> str:

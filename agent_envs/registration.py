@@ -50,11 +50,22 @@ def _factory(
     return EnvFactory(env_class=env_class, kwargs=dict(kwargs), memory=memory, memory_kwargs=memory_kwargs)
 
 
+def group_settings(env_class: str, kwargs: Mapping[str, Any], **chosen: Any) -> dict[str, Any]:
+    """Return executor and time limits: those that are chosen, else the environment's own.
+
+    Args:
+        env_class: ``"module:Class"`` of the environment.
+        kwargs: Keyword arguments of the environment.
+        **chosen: ``executor``, ``reset_timeout_s``, ``step_timeout_s``; None leaves the choice to the environment.
+    """
+    return chosen | load_class(env_class).group_defaults(kwargs) | {k: v for k, v in chosen.items() if v is not None}
+
+
 def make_env(
     *,
     env_class: str,
     group_size: int = 1,
-    executor: str = "serial",
+    executor: str | None = None,
     num_workers: int | None = None,
     memory: str | None = None,
     memory_kwargs: Mapping[str, Any] | None = None,
@@ -67,12 +78,13 @@ def make_env(
     Args:
         env_class: ``"module:Class"``, set by :func:`register_env`.
         group_size: Members; 1 gives the plain environment.
-        executor: ``"serial"``, ``"threads"`` or ``"processes"``; used for groups only.
+        executor: ``"serial"``, ``"threads"`` or ``"processes"``; None for the environment's own. Used for groups only.
         num_workers: Workers of the executor, None for its default.
         memory: Name or dotted path of a memory that each member's observations pass through.
         memory_kwargs: Keyword arguments of the memory.
-        reset_timeout_s: Seconds one member's reset may take, None for no limit; used for groups only.
-        step_timeout_s: Seconds one member's step may take, None for no limit; used for groups only.
+        reset_timeout_s: Seconds one member's reset may take, None for the environment's own limit, which most do not
+            have; used for groups only.
+        step_timeout_s: The same for one member's step.
         **kwargs: Keyword arguments of the environment.
     """
     factory = _factory(env_class, memory, memory_kwargs, kwargs)
@@ -84,10 +96,10 @@ def make_env(
         factory,
         num_envs=group_size,
         group_size=group_size,
-        executor=executor,
         num_workers=num_workers,
-        reset_timeout_s=reset_timeout_s,
-        step_timeout_s=step_timeout_s,
+        **group_settings(
+            env_class, kwargs, executor=executor, reset_timeout_s=reset_timeout_s, step_timeout_s=step_timeout_s
+        ),
     )
     joint: gym.Env[Any, Any] = GroupEnv(vector)
     return joint
@@ -98,7 +110,7 @@ def make_vec_env(
     env_class: str,
     num_envs: int = 1,
     group_size: int = 1,
-    executor: str = "serial",
+    executor: str | None = None,
     num_workers: int | None = None,
     memory: str | None = None,
     memory_kwargs: Mapping[str, Any] | None = None,
@@ -112,12 +124,12 @@ def make_vec_env(
         env_class: ``"module:Class"``, set by :func:`register_env`.
         num_envs: Members of all groups together (B).
         group_size: Members of one group (N).
-        executor: ``"serial"``, ``"threads"`` or ``"processes"``.
+        executor: ``"serial"``, ``"threads"`` or ``"processes"``; None for the environment's own.
         num_workers: Workers of the executor, None for its default.
         memory: Name or dotted path of a memory.
         memory_kwargs: Keyword arguments of the memory.
-        reset_timeout_s: Seconds one reset may take, None for no limit.
-        step_timeout_s: Seconds one step may take, None for no limit.
+        reset_timeout_s: Seconds one reset may take, None for the environment's own limit, which most do not have.
+        step_timeout_s: The same for one step.
         **kwargs: Keyword arguments of the environment.
     """
     from agent_envs.groups import GroupVectorEnv
@@ -126,21 +138,22 @@ def make_vec_env(
         _factory(env_class, memory, memory_kwargs, kwargs),
         num_envs=num_envs,
         group_size=group_size,
-        executor=executor,
         num_workers=num_workers,
-        reset_timeout_s=reset_timeout_s,
-        step_timeout_s=step_timeout_s,
+        **group_settings(
+            env_class, kwargs, executor=executor, reset_timeout_s=reset_timeout_s, step_timeout_s=step_timeout_s
+        ),
     )
 
 
-def register_env(env_id: str, env_class: str, *, max_turns: int, executor: str = "serial", **kwargs: Any) -> None:
+def register_env(env_id: str, env_class: str, *, max_turns: int, executor: str | None = None, **kwargs: Any) -> None:
     """Register an environment with Gymnasium; calling it twice is harmless.
 
     Args:
         env_id: ``"agent_envs/Name-v0"``, or an id of your own namespace.
         env_class: ``"module:Class"`` of a subclass of :class:`~agent_envs.core.AgentEnv`, imported on first use.
         max_turns: Default turn limit.
-        executor: Default executor of groups.
+        executor: Default executor of groups; None for the environment's own
+            (:meth:`~agent_envs.core.AgentEnv.group_defaults`).
         **kwargs: Further default keyword arguments, JSON values only.
     """
     if env_id in gym.registry:
@@ -149,7 +162,7 @@ def register_env(env_id: str, env_class: str, *, max_turns: int, executor: str =
         id=env_id,
         entry_point="agent_envs.registration:make_env",
         vector_entry_point="agent_envs.registration:make_vec_env",
-        kwargs={"env_class": env_class, "max_turns": max_turns, "executor": executor, **kwargs},
+        kwargs={"env_class": env_class, "max_turns": max_turns, **({"executor": executor} if executor else {}), **kwargs},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,13 +48,14 @@ def write_atomically(path: str | Path, text: str) -> None:
     """Write text to a file so that a reader sees the old or the new content, never a part."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    name = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        # Not a file of `tempfile`, which only its owner may read: results are shared.
+        with name.open("x", encoding="utf-8") as file:
             file.write(text)
         os.replace(name, target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
 
 
@@ -63,6 +64,10 @@ class Panel:
     """A fixed set of tasks on which policies are compared: every task counts exactly once.
 
     A score over a panel cannot depend on the number of environments, the workers or an earlier call.
+
+    Raises:
+        ValueError: If it names no task, a task twice or a negative index.
+        TypeError: If an index is not an int.
     """
 
     env_id: str
@@ -72,6 +77,24 @@ class Panel:
     indices: tuple[int, ...]
     fingerprint: str
     """Digest of the split's task data; :meth:`check` refuses another."""
+
+    def __post_init__(self) -> None:
+        """Check the indices; they become a tuple of ints."""
+        given: Any = self.indices
+        if isinstance(given, str):
+            raise TypeError(f"indices must be a sequence of ints, got the str {given!r}.")
+        for index in given:
+            if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+                raise TypeError(f"indices must be ints, got {index!r}.")
+            if index < 0:
+                raise ValueError(f"indices must be >= 0, got {index}.")
+        indices = tuple(int(index) for index in given)
+        if not indices:
+            raise ValueError("A panel must name at least one task, got no indices.")
+        if len(set(indices)) < len(indices):
+            twice = next(index for position, index in enumerate(indices) if index in indices[:position])
+            raise ValueError(f"Every task of a panel counts once, got index {twice} twice.")
+        object.__setattr__(self, "indices", indices)
 
     @classmethod
     def all(cls, env: AgentEnv, *, env_id: str, split: str, env_kwargs: Mapping[str, Any] | None = None) -> Panel:
@@ -156,7 +179,6 @@ class Panel:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
             if data.pop("format") != 1:
                 raise ValueError("unknown format")
-            data["indices"] = tuple(int(i) for i in data["indices"])
             return cls(**data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(

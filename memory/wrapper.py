@@ -95,7 +95,7 @@ class MemoryObservation(gym.Wrapper[Any, str, Any, str], gym.utils.RecordConstru
             memory = make_memory(self._name, **self._memory_kwargs)
             memory.load_state_dict(data["memory_state"])
             ended = bool(data["ended"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise SnapshotError(
                 f"Not a snapshot of an environment with memory {self._name!r} and these arguments: {error}."
             ) from None

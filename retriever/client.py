@@ -104,6 +104,9 @@ class HTTPRetriever:
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 del connections[url.netloc]
+                with self._lock:
+                    if connection in self._open:
+                        self._open.remove(connection)
                 # A server may close an idle connection at any time; that is no failure of this request.
                 if fresh or not isinstance(error, _STALE):
                     raise

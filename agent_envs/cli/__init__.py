@@ -21,6 +21,7 @@ COMMANDS = {
     "retriever": "serve, build or query a passage retriever",
     "webshop": "open the WebShop in a browser, and record visits",
     "data": "find, fetch and check the data files of an environment",
+    "appworld": "install AppWorld in an environment of its own and check it",
 }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.errors import unknown_name
 from agent_envs.registration import NAMESPACE, registered_ids
 
 
@@ -28,7 +28,11 @@ def resolve_id(name: str) -> str:
     wanted = name.rpartition("/")[2].lower()
     if wanted in short or f"{wanted}-v0" in short:
         return short.get(wanted) or short[f"{wanted}-v0"]
-    raise unknown_name("environment", name, known)
+    # Compared without the namespace, which would drown what is misspelt.
+    by_name = short | {key.rpartition("-v")[0]: env_id for key, env_id in short.items()}
+    close = difflib.get_close_matches(wanted, by_name, n=1)
+    hint = f" Did you mean '{by_name[close[0]]}'?" if close else ""
+    raise ValueError(f"Unknown environment {name!r}.{hint} Known: {', '.join(known)}.")
 
 
 def parse_value(text: str) -> Any:

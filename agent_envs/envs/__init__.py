@@ -12,4 +12,5 @@ def register_all() -> None:
     register_env("agent_envs/Blackjack-v0", "agent_envs.envs.cards:BlackjackEnv", max_turns=15)
     register_env("agent_envs/ALFWorld-v0", "agent_envs.envs.alfworld.env:ALFWorldEnv", max_turns=50)
     register_env("agent_envs/WebShop-v0", "agent_envs.envs.webshop.env:WebShopEnv", max_turns=15)
+    register_env("agent_envs/AppWorld-v0", "agent_envs.envs.appworld:AppWorldEnv", max_turns=50, executor="threads")
     register_env("agent_envs/SearchQA-v0", "agent_envs.envs.search_qa:SearchQAEnv", max_turns=4, executor="threads")

@@ -57,6 +57,9 @@ def test_check_passes_on_a_shipped_env(capsys):
     ("argv", "text"),
     [
         (("check", "agent_envs/Sokobun-v0"), "Did you mean 'agent_envs/Sokoban-v0'?"),
+        (("check", "Sokobann"), "Did you mean 'agent_envs/Sokoban-v0'?"),
+        (("check", "Sokoban", "--import", "no_such_module"), "--import no_such_module: No module named"),
+        (("play", "sokoban", "group_size=2"), "leave out group_size"),
         (("check", "CartPole-v1"), "is not an environment of agent_envs"),
         (("check", "Sokoban", "boxes"), "Expected key=value"),
         (("check", "Sokoban", "--group-size", "1"), "--group-size must be >= 2"),

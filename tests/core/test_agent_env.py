@@ -46,6 +46,7 @@ def test_task_index_and_split(env):
         ({"task_index": True}, TypeError, "got True"),
         ({"split": "dev"}, ValueError, r"Unknown split 'dev' for ToyShopEnv. Splits: train, test \(valid is test\)"),
         ({"spilt": "test"}, ValueError, "Unknown reset option 'spilt'. Did you mean 'split'"),
+        (["split"], TypeError, r"options must be a dict .* got \['split'\]"),
     ],
 )
 def test_wrong_options(env, options, error, text):
@@ -177,3 +178,28 @@ def test_free_text_space():
     assert max(len(FreeText(4096).sample()) for _ in range(100)) <= 32
     with pytest.raises(ValueError, match="max_length must be >= 0, got -1"):
         FreeText(-1)
+
+
+def test_failed_reset_leaves_no_episode_to_step():
+    """Otherwise steps would play the old game under the new task's id."""
+    env = ToyShopEnv(fail_resets=(4,))
+    env.reset(options={"task_index": 1})
+    with pytest.raises(RuntimeError, match="no shop 4"):
+        env.reset(options={"task_index": 4})
+    for call in (lambda: env.step("draw"), env.state_key):
+        with pytest.raises(gym.error.ResetNeeded):
+            call()
+    assert env.reset(options={"task_index": 1})[1]["task_id"] == "toyshop/train/1"
+
+
+class WinsAtItsLimitEnv(ToyShopEnv):
+    def _act(self, action):
+        self.truncate()
+        return 10.0, action == "win", True
+
+
+@pytest.mark.parametrize(("action", "flags"), [("win", (True, False)), ("wait", (False, True))])
+def test_outcome_counts_for_more_than_a_limit_in_the_same_turn(action, flags):
+    env = WinsAtItsLimitEnv()
+    env.reset(seed=0)
+    assert env.step(action)[2:4] == flags

@@ -54,7 +54,7 @@ def test_environment_without_snapshots():
         env.snapshot()
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b"{}", b'{"format": 1}'])
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b"{}", b'{"format": 1}', b"[" * 100_000])
 def test_damaged_bytes(data):
     with pytest.raises(SnapshotError, match="Not a snapshot"):
         ToyShopEnv().restore(data)
@@ -71,7 +71,11 @@ def test_damaged_bytes(data):
         ({"index": 99}, "cannot be restored"),
         ({"state": {}}, "cannot be restored"),
         ({"rng": {"bit_generator": "PCG64"}}, "cannot be restored"),
-        ({"turn": None}, "cannot be restored"),
+        ({"turn": None}, "cannot be restored: its 'turn' is None"),
+        ({"turn": -7}, "its 'turn' is -7"),
+        ({"index": True}, "its 'index' is True"),
+        ({"terminated": "false"}, "its 'terminated' is 'false'"),
+        ({"score": float("nan")}, "its 'score' is nan"),
     ],
 )
 def test_snapshot_that_does_not_fit_leaves_the_running_episode(fields, text):

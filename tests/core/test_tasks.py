@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from toy_envs import ToyShopEnv
 
@@ -59,6 +60,40 @@ def test_panel_survives_the_disk(tmp_path):
     panel.save(path)
     assert Panel.load(path) == panel
     assert [entry.name for entry in path.parent.iterdir()] == ["panel.json"]
+
+
+@pytest.mark.parametrize(
+    ("indices", "error", "text"),
+    [
+        ((1, 2, 1), ValueError, "got index 1 twice"),
+        ((3, -1), ValueError, "must be >= 0, got -1"),
+        ((), ValueError, "at least one task"),
+        ((1.0,), TypeError, "must be ints, got 1.0"),
+        ((True,), TypeError, "got True"),
+        ("12", TypeError, "got the str '12'"),
+    ],
+)
+def test_panel_of_wrong_indices(tmp_path, indices, error, text):
+    with pytest.raises(error, match=text):
+        Panel(env_id=ID, env_kwargs={}, split="train", indices=indices, fingerprint="")
+    path = tmp_path / "panel.json"
+    whole = {"format": 1, "env_id": ID, "env_kwargs": {}, "split": "train", "indices": indices, "fingerprint": ""}
+    path.write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match=f"is not a panel file .*{text}"):
+        Panel.load(path)
+
+
+def test_panel_takes_any_ints(tmp_path):
+    panel = Panel(env_id=ID, env_kwargs={}, split="train", indices=np.array([2, 0]), fingerprint="")
+    assert panel.indices == (2, 0)
+    panel.save(tmp_path / "panel.json")
+    assert Panel.load(tmp_path / "panel.json") == panel
+
+
+def test_written_files_have_the_permissions_of_ordinary_ones(tmp_path):
+    (tmp_path / "ordinary").write_text("")
+    write_atomically(tmp_path / "file", "")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "indices": 3}', '{"format": 1}'])

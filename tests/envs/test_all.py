@@ -20,7 +20,23 @@ SHIPPED = {
     "agent_envs/SearchQA-v0",
     "agent_envs/WebShop-v0",
     "agent_envs/ALFWorld-v0",
+    "agent_envs/AppWorld-v0",
 }
+
+
+def env_class(env_id):
+    return agent_envs.registration.load_class(gym.spec(env_id).kwargs["env_class"])
+
+
+def played(env_id):
+    """The id as a test parameter; skipped by name where its own installation is missing, slow where it is there."""
+    missing = env_class(env_id).unavailable()
+    own_installation = env_class(env_id).unavailable.__func__ is not agent_envs.AgentEnv.unavailable.__func__
+    marks = [pytest.mark.skip(reason=f"{env_id}: {missing}")] if missing else []
+    return pytest.param(env_id, marks=marks + [pytest.mark.slow] * own_installation)
+
+
+PLAYED = [played(env_id) for env_id in IDS]
 
 
 def test_every_intended_id_is_registered():
@@ -28,18 +44,18 @@ def test_every_intended_id_is_registered():
 
 
 @pytest.mark.parametrize("name", list(CHECKS))
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", PLAYED)
 def test_conformance(env_id, name):
     CHECKS[name](Subject(env_id=env_id))
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", PLAYED)
 def test_two_instances_play_the_same(env_id):
     subject = Subject(env_id=env_id)
     assert trajectory_digest(subject) == trajectory_digest(subject)
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", PLAYED)
 def test_passive_checker_is_silent(env_id):
     env = gym.make(env_id)
     env.reset(seed=0)
@@ -48,7 +64,7 @@ def test_passive_checker_is_silent(env_id):
     env.close()
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", PLAYED)
 def test_factory_survives_pickle(env_id):
     spec = gym.spec(env_id)
     factory = agent_envs.registration.EnvFactory(
@@ -60,12 +76,12 @@ def test_factory_survives_pickle(env_id):
 
 
 def test_spawned_process_plays_the_same():
-    subjects = [Subject(env_id=env_id) for env_id in IDS]
+    subjects = [Subject(env_id=env_id) for env_id in IDS if not env_class(env_id).unavailable()]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert list(pool.map(trajectory_digest, subjects)) == [trajectory_digest(subject) for subject in subjects]
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", PLAYED)
 def test_unknown_keyword_names_the_id(env_id):
     with pytest.raises(TypeError, match="no_such_option.*" + env_id.replace("/", ".")):
         gym.make(env_id, no_such_option=1)
@@ -77,7 +93,7 @@ def test_module_colon_id_imports_by_itself():
 
 def test_docstrings_have_the_fixed_headings():
     for env_id in IDS:
-        text = agent_envs.registration.load_class(gym.spec(env_id).kwargs["env_class"]).__doc__
+        text = env_class(env_id).__doc__
         for heading in (
             "Description",
             "Action",

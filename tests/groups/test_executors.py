@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from toy_envs import BrokenBuildEnv, ToyGridEnv, ToyShopEnv, UnpicklableInfoEnv, shop
 
+from agent_envs.executor_processes import _Worker
 from agent_envs.groups import GroupVectorEnv
 
 LOCAL = ["serial", "threads"]
@@ -183,15 +184,15 @@ def test_threads_are_not_blocked_by_calls_that_hang():
     """More hanging calls than threads: each is given up, and the calls queued behind them are played."""
 
     def stuck_or_idle():
-        return [thread for thread in threading.enumerate() if thread.name == "agent_envs-member"]
+        return {thread for thread in threading.enumerate() if thread.name == "agent_envs-member"}
 
-    before = len(stuck_or_idle())
+    before = stuck_or_idle()  # stuck threads of other tests, which may end meanwhile
     vec = batch("threads", 8, 8, num_workers=2, step_timeout_s=LIMIT_S)
     vec.reset(seed=0)
     _, rewards, _, _, info = vec.step(["fault sleep 60"] * 3 + ["draw"] * 5)
     assert [text.startswith("error_timeout") for text in info["infra_error"]] == [True] * 3 + [False] * 5
     assert rewards[3:].all()
-    assert len(stuck_or_idle()) == before + 2 + 3
+    assert len(stuck_or_idle() - before) == 2 + 3
     assert vec.reset(seed=0)[1]["active"].all()
     vec.close()
 
@@ -265,6 +266,42 @@ def test_info_that_does_not_pickle_fails_its_row_only():
     *_, info = vec.step(["draw", "open 1", "draw", "draw"])
     assert "error_env" in info["infra_error"][1] and "pickle" in info["infra_error"][1]
     assert info["infra_error"][[0, 2, 3]].tolist() == [""] * 3
+    assert vec.reset(seed=0)[1]["active"].all()  # with a new environment in that row
+    vec.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [lambda vec: vec.step(["draw"] * 4), lambda vec: vec.fingerprint("train")])
+def test_answer_to_an_interrupted_call_is_not_taken_for_that_to_the_next(monkeypatch, call):
+    vec = batch("processes")
+    vec.reset(seed=0)
+    request = _Worker.request
+
+    def interrupted(self, *arguments):
+        request(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(_Worker, "request", interrupted)
+        call(vec)
+    assert vec.reset(seed=0)[1]["active"].all() and vec.step(["draw"] * 4)[1].all()
+    vec.close()
+
+
+@pytest.mark.slow
+def test_interrupted_start_of_workers_starts_anew(monkeypatch):
+    vec = batch("processes")
+    vec.reset(seed=0)
+    os.kill(pids(vec)[0], signal.SIGKILL)
+    vec.step([""] * 4)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(_Worker, "receive", interrupted)
+        vec.reset(seed=0)
+    assert vec.reset(seed=0)[1]["active"].all() and vec.step(["draw"] * 4)[1].all()
     vec.close()
 
 

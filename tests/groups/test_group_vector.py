@@ -128,6 +128,10 @@ def test_rows_step_a_subset_in_any_order():
         (["a", "b", None, "d"], None, TypeError, "action of row 2 must be a str, got NoneType"),
         (["a", 5], [3, 1], TypeError, "action of row 1 must be a str, got int: 5"),
         ("abcd", None, TypeError, "sequence of str"),
+        ({"a", "b", "c", "d"}, None, TypeError, "sequence of str, one per row, got the set"),
+        (None, None, TypeError, "got the NoneType None"),
+        (["a", "b"], {0, 1}, TypeError, "rows must be a sequence of row numbers"),
+        (["a"], 1, TypeError, "rows must be a sequence of row numbers or None, got 1"),
     ],
 )
 def test_wrong_actions_raise_before_anything_moves(actions, rows, error, text):
@@ -152,6 +156,8 @@ def test_wrong_actions_raise_before_anything_moves(actions, rows, error, text):
         (0, {"task_index": True}, TypeError, "got True"),
         ([1, 2, 3], None, ValueError, "expected 2, got 3"),
         ("12", None, TypeError, "one int per group"),
+        (np.array(3), None, TypeError, "one int per group"),
+        (0, [1], TypeError, "options must be a dict"),
         (-1, None, ValueError, "seed must be >= 0, got -1"),
         ([1, -5], None, ValueError, "seed must be >= 0, got -5"),
     ],
@@ -175,6 +181,9 @@ def test_uneven_batch_is_refused_with_an_example(num_envs, group_size):
     [
         ({"executor": "thread"}, ValueError, "Did you mean 'threads'"),
         ({"executor": "threads", "num_workers": 0}, ValueError, "num_workers must be an int >= 1"),
+        ({"executor": "threads", "num_workers": 2.0}, ValueError, "num_workers must be an int >= 1 or None, got 2.0"),
+        ({"num_workers": float("nan")}, ValueError, "num_workers must be an int >= 1 or None, got nan"),
+        ({"step_timeout_s": "3"}, TypeError, "step_timeout_s must be a number of seconds or None, got '3'"),
         ({"step_timeout_s": 0}, ValueError, "step_timeout_s must be > 0"),
         ({"reset_timeout_s": -1.0}, ValueError, "reset_timeout_s must be > 0"),
         ({"num_envs": 4.0}, TypeError, "num_envs must be an int, got 4.0"),
@@ -190,10 +199,13 @@ def test_step_before_reset_and_after_close():
     vec = batch()
     with pytest.raises(gym.error.ResetNeeded):
         vec.step([""] * 4)
+    assert vec.row_observations == () and not any(flags.any() for flags in vec.flags)
     vec.close()
     vec.close()
     with pytest.raises(gym.error.ClosedEnvironmentError):
         vec.reset()
+    with pytest.raises(gym.error.ClosedEnvironmentError):
+        _ = vec.envs  # would build new ones
 
 
 def test_info_keeps_one_type_per_key_from_call_to_call():

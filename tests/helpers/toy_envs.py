@@ -169,8 +169,17 @@ class MixedInfoEnv(ToyShopEnv):
 
 
 class UnpicklableInfoEnv(ToyShopEnv):
+    """Breaks the contract: its info holds a function from the first "open 1" on, in later episodes too."""
+
+    _callback = None
+
+    def _act(self, action):
+        if action == "open 1":
+            self._callback = lambda: None
+        return super()._act(action)
+
     def _extra_info(self):
-        return {"callback": (lambda: None) if self._page == 1 else None}
+        return {"callback": self._callback}
 
 
 class BrokenBuildEnv(ToyShopEnv):

@@ -16,8 +16,8 @@ pytest.importorskip("transformers")
 
 from agent_envs.errors import CheckpointError, DependencyNotInstalled  # noqa: E402
 from agent_envs.tags import TagSpec  # noqa: E402
-from agent_envs.trainers.local import train as train_module  # noqa: E402
 from agent_envs.trainers.local import figures, warmstart  # noqa: E402
+from agent_envs.trainers.local import train as train_module  # noqa: E402
 from agent_envs.trainers.local.checkpoint import open_checkpoint, write_folder  # noqa: E402
 from agent_envs.trainers.local.evaluation import evaluate_policy  # noqa: E402
 from agent_envs.trainers.local.interrupts import interrupts_held  # noqa: E402

@@ -53,7 +53,7 @@ def plot_curves(axes: Any, runs: Mapping[str, Sequence[Metrics]]) -> None:
     axes.set_ylabel("success rate")
     axes.set_ylim(-0.02, 1.02)
     axes.grid(alpha=0.3)
-    if runs:
+    if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower right")
 
 

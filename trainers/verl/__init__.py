@@ -4,6 +4,7 @@ verl does the training; this package subclasses its trainer in two places and re
 it needs nothing of verl: :func:`run` checks the installation and says what is missing.
 """
 
-from agent_envs.trainers.verl.main import recipe_names, run
+from agent_envs.trainers.verl.config import recipe_names
+from agent_envs.trainers.verl.main import run
 
 __all__ = ["recipe_names", "run"]

@@ -16,6 +16,7 @@ import gymnasium as gym
 import agent_envs
 from agent_envs.executors import Failure, Member, Outcome, available_cores, call_member
 from agent_envs.records import Status
+from agent_envs.registration import group_settings
 from agent_envs.trainers.recipe import AgentEnvsSection
 from agent_envs.trainers.verl.config import VerlSection
 
@@ -83,8 +84,16 @@ class EnvPool:
     def __init__(self, section: AgentEnvsSection, options: VerlSection) -> None:
         self.name = json.dumps([section.env_id, dict(section.env_kwargs)], sort_keys=True, default=str)
         self.factory = functools.partial(gym.make, section.env_id, disable_env_checker=True, **dict(section.env_kwargs))
-        self.kind = options.executor or str(gym.spec(section.env_id).kwargs.get("executor", "serial"))
-        self.reset_timeout_s, self.step_timeout_s = options.reset_timeout_s, options.step_timeout_s
+        registered = gym.spec(section.env_id).kwargs
+        settings = group_settings(
+            registered["env_class"],
+            {**registered, **section.env_kwargs},
+            executor=options.executor or registered.get("executor"),
+            reset_timeout_s=options.reset_timeout_s,
+            step_timeout_s=options.step_timeout_s,
+        )
+        self.kind: str = settings["executor"]
+        self.reset_timeout_s, self.step_timeout_s = settings["reset_timeout_s"], settings["step_timeout_s"]
         self._free: list[int] = []
         self._next = 0
         if self.kind == "processes":

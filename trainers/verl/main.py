@@ -13,7 +13,6 @@ from agent_envs.trainers.verl.config import (
     check_config,
     check_environment,
     compose,
-    recipe_dir,
     recipe_names,
     sections,
 )
@@ -21,7 +20,8 @@ from agent_envs.trainers.verl.config import (
 USAGE = """usage: python -m agent_envs.trainers.verl RECIPE [key=value ...]
 
 Train a recipe on verl's trainer. RECIPE is the name of a bundled recipe or a YAML file; key=value are hydra overrides,
-such as trainer.total_training_steps=10, agent_envs.seed=1 or +actor_rollout_ref.rollout.engine_kwargs.vllm.seed=0.
+such as trainer.total_training_steps=10, agent_envs.seed=1 or
++actor_rollout_ref.rollout.engine_kwargs.vllm.seed=0.
 
   --list          list the bundled recipes
   --show          print the composed configuration and train nothing
@@ -31,8 +31,6 @@ _CPU_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "RAY_DEDUP_LOGS": "0",
     "TOKENIZERS_PARALLELISM": "false",
-    # Ray measures the machine's memory before it starts a worker; tiny models never need it to intervene.
-    "RAY_memory_monitor_refresh_ms": "0",
 }
 
 
@@ -140,6 +138,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"agent_envs.trainers.verl: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-__all__ = ["main", "prepare", "recipe_dir", "recipe_names", "run", "use_cpu"]

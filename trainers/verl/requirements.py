@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from agent_envs.errors import DependencyNotInstalled, missing_extra
 
@@ -36,6 +37,12 @@ def check_verl() -> None:
         raise ImportError(
             f"agent_envs.trainers.verl works with verl >= {LOWEST[0]}.{LOWEST[1]}, < {HIGHEST[0]}.{HIGHEST[1]}, "
             f'this is verl {found}; run pip install "agent-envs[verl]"'
+        )
+    origin = getattr(importlib.util.find_spec("verl"), "origin", None)
+    if origin is not None and Path(origin).resolve().parent == Path(__file__).resolve().parent:
+        raise ImportError(
+            f"'import verl' finds {origin}, a part of agent_envs, because its parent folder is on sys.path. Start runs "
+            "with python -m agent_envs.trainers.verl from another folder."
         )
     for module, package in _MODULES.items():
         if importlib.util.find_spec(module) is None:

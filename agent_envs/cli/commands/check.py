@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 
+import gymnasium as gym
+
 from agent_envs.check import Subject, run_checks
 from agent_envs.cli.common import parse_kwargs, resolve_id
+from agent_envs.registration import load_class
 
 EXAMPLES = """examples:
   agent-envs check agent_envs/Sokoban-v0
@@ -26,10 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a line per check; exit status 1 if one failed."""
     if args.module:
-        importlib.import_module(args.module)
+        try:
+            importlib.import_module(args.module)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"--import {args.module}: {error}. Run where the module can be imported.") from None
     if args.group_size < 2:
         raise ValueError(f"--group-size must be >= 2, got {args.group_size}.")
     subject = Subject(env_id=resolve_id(args.env_id), kwargs=parse_kwargs(args.kwargs), group_size=args.group_size)
+    missing = None if subject.kwargs else load_class(str(gym.spec(subject.env_id).kwargs["env_class"])).unavailable()
+    if missing:
+        print(f"{subject.env_id} cannot be checked here: {missing}")
+        return 1
     failed = total = 0
     for result in run_checks(subject):
         print(

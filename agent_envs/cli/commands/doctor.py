@@ -8,7 +8,7 @@ import importlib.util
 import gymnasium as gym
 
 from agent_envs.core import AgentEnv
-from agent_envs.registration import registered_ids
+from agent_envs.registration import load_class, registered_ids
 
 EXAMPLES = """examples:
   agent-envs doctor
@@ -36,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"extra {extra:<10} {state}")
     failed = 0
     for env_id in registered_ids():
+        why = load_class(str(gym.spec(env_id).kwargs["env_class"])).unavailable()
+        if why:
+            print(f"none  {env_id}: {why}")
+            continue
         problem = _play(env_id)
         failed += bool(problem)
         print(f"{'FAIL' if problem else 'ok  '}  {env_id}{f': {problem}' if problem else ''}")

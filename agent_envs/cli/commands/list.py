@@ -35,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
         tasks = ", ".join(f"{split} {count:,}" for split, count in row["tasks"].items())
         print(f"{row['id']:<{width}}  {row['max_turns']:>5}  {tasks}")
         print(f"{'':<{width}}         {row['description']}")
+        if row["unavailable"]:
+            print(f"{'':<{width}}         not here: {row['unavailable']}")
     return 0
 
 
@@ -46,5 +48,6 @@ def _describe(env_id: str) -> dict[str, Any]:
         "id": env_id,
         "max_turns": spec.kwargs["max_turns"],
         "tasks": tasks,
+        "unavailable": cls.unavailable() or "",
         "description": (cls.__doc__ or "").strip().splitlines()[0],
     }

@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     options = {key: value for key, value in (("split", args.split), ("task_index", args.task)) if value is not None}
     observation, info = env.reset(seed=args.seed, options=options)
     base = env.unwrapped
-    assert isinstance(base, AgentEnv)
+    if not isinstance(base, AgentEnv):
+        raise ValueError("A person plays one member: leave out group_size.")
     again = {"split": info["task_id"].split("/")[1], "task_index": base.task_index}
     print(f"task {info['task_id']}: {info['task']}")
     while True:

@@ -166,11 +166,20 @@ class ALFWorldEnv(AgentEnv):
         self._tasks = open_tasks(size, data_dir)
         super().__init__(max_turns=max_turns, split=split, state_key=state_key, render_mode=render_mode)
         self.backend, self.grammar, self.put_alias, self.goal_text = backend, grammar, put_alias, goal_text
+        if self._engine_class is not None:
+            self.no_threads = "backend='textworld' plays one game at a time in a process."
         self.success_reward = float(success_reward)
         self._engine: Engine | None = None
         self._text, self._task_type = "", ""
         self.observation_space = FreeText(_MAX_OBSERVATION_LENGTH)
         self.action_space = FreeText(_MAX_ACTION_LENGTH)
+
+    @classmethod
+    def group_defaults(cls, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the serial executor, or for the official engine worker processes and a limit of 60 s for a reset."""
+        if kwargs.get("backend") == "textworld":
+            return {"executor": "processes", "reset_timeout_s": 60.0}
+        return super().group_defaults(kwargs)
 
     # ------------------------------------------------------------------ tasks
 

@@ -17,7 +17,16 @@ from agent_envs.envs.alfworld.engine import Engine, StepResult, resolve_alias
 from agent_envs.envs.alfworld.gamefile import load_game
 from agent_envs.envs.alfworld.goal import Fact
 from agent_envs.envs.alfworld.pddl import STATE_PREDICATES
-from agent_envs.envs.alfworld.textworld_cache import PLACEHOLDER, borrow_env, give_back_env, load_game_data, official_code
+from agent_envs.envs.alfworld.textworld_cache import (
+    PLACEHOLDER,
+    borrow_env,
+    give_back_env,
+    load_game_data,
+    official_code,
+    require_packages,
+)
+
+require_packages()  # an environment that cannot play must fail when it is built, not at its first reset
 
 # Commands that change nothing a later answer could show; every other one is noted for snapshots.
 _TEXT_ONLY = ("examine", "help", "inventory", "look")

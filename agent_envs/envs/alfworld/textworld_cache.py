@@ -10,7 +10,7 @@ import copy
 import functools
 import importlib
 import importlib.metadata
-import importlib.resources
+import importlib.util
 import os
 import sys
 import tempfile
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from agent_envs.envs.alfworld.generator import official_rules
 from agent_envs.errors import missing_extra
 
 TESTED_VERSIONS = {"textworld": "1.7.0", "alfworld": "0.4.2"}
@@ -28,10 +29,12 @@ PLACEHOLDER = "UNKNOWN GOAL"
 
 _NUM_TRANSLATIONS = 32  # of up to 4 MB each
 _NUM_PARSED = 4096
+_NUM_INTERNED = 20_000
 
 # The packages share parsers, `sys.argv` and `sys.stdout` between all games of a process.
 _LOCK = threading.Lock()
 _idle: list[Any] = []
+_interned: dict[Any, Any] = {}
 
 
 class Packages(NamedTuple):
@@ -43,6 +46,17 @@ class Packages(NamedTuple):
     """Grammar version to domain and grammar text."""
     swaps: tuple[tuple[Any, str, Any], ...]
     """Module, name of a function in it, and what stands in for it."""
+
+
+def require_packages() -> None:
+    """Looks for the official packages without importing them.
+
+    Raises:
+        DependencyNotInstalled: A package is missing.
+    """
+    for package in ("textworld", "alfworld", "fast_downward"):
+        if importlib.util.find_spec(package) is None:
+            raise missing_extra(package, "alfworld")
 
 
 @functools.cache
@@ -67,8 +81,7 @@ def packages() -> Packages:
         # The facts that are read are there unasked; `facts=True` would add a copy with shown names.
         return alfworld.AlfredDemangler(pddl.PddlEnv(textworld.EnvInfos(admissible_commands=True)), shuffle=False)
 
-    folder = importlib.resources.files("alfworld") / "data"
-    domain, grammar = ((folder / name).read_text(encoding="utf-8") for name in ("alfred.pddl", "alfred.twl2"))
+    domain, grammar = official_rules()
     texts = {"0.4": (domain, grammar), "0.3": (_older_domain(domain), _older_grammar(grammar))}
     return Packages(make_env, texts, _make_swaps())
 
@@ -140,6 +153,8 @@ def _make_swaps() -> tuple[tuple[Any, str, Any], ...]:
         (textgen, "_parse_and_convert", _cached_symbols(textgen._parse_and_convert)),
         (textgen, "Rule", _CachedRule(textgen.Rule.parse_conjunctive_query)),
         (textgen, "copy_context", _copy_context),
+        # Every fact ever seen; facts compare by value, so that the table may be emptied.
+        (importlib.import_module("mementos.core"), "_memento_cache", _interned),
     )
 
 
@@ -216,6 +231,8 @@ def load_game_data(env: Any, problem: str, grammar: str) -> None:
     """Makes an official environment play a game; its grammar keeps the placeholder of the task sentence."""
     domain, texts = packages().texts[grammar]
     with official_code():
+        if len(_interned) > _NUM_INTERNED:
+            _interned.clear()
         env.load({"pddl_domain": domain, "grammar": texts, "pddl_problem": problem})
         if packages().swaps:
             _remember_commands(env)

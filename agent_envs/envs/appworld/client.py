@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from agent_envs.errors import AgentEnvsError
 from agent_envs.records import Status
 
+
 class WorldError(AgentEnvsError):
     """A world's process is gone, or answers what it should not."""
 
@@ -131,9 +132,15 @@ class AppWorldClient:
                 completed = self._post("/task_completed", {"task_id": self._task_id})["output"]
             return Execution(output=output, completed=completed is True, state=_state(answer))
 
-    def evaluate(self) -> Evaluation:
-        """Run the task's tests on the databases as they are."""
-        answer = self._post("/evaluate", {"task_id": self._task_id, "suppress_errors": True, "report": False})
+    def evaluate(self, *, task_id: str = "", world: str = "") -> Evaluation:
+        """Run the task's tests on the databases as they are.
+
+        Args:
+            task_id: For a judge: the task.
+            world: For a judge: name of the world whose saved databases are tested.
+        """
+        extra = {"world": world} if world else {"suppress_errors": True, "report": False}
+        answer = self._post("/evaluate", {"task_id": task_id or self._task_id, **extra})
         with _readable(self.url, "/evaluate"):
             verdict = answer["output"]
             passed, failed = len(verdict["passes"]), len(verdict["failures"])
@@ -141,6 +148,10 @@ class AppWorldClient:
             return Evaluation(
                 success=verdict["success"] is True, num_passed=passed, num_tests=max(total, passed + failed)
             )
+
+    def save(self) -> None:
+        """Write the databases to the world's folder, for a judge."""
+        self._post("/save_state", {"task_id": self._task_id, "state_id": "end"})
 
     def close_task(self) -> None:
         """End the episode on a server that will be used again."""

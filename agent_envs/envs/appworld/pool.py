@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from agent_envs.envs.appworld.client import AppWorldClient, WorldError
+from agent_envs.envs.appworld.client import AppWorldClient, Evaluation, WorldError
 from agent_envs.envs.appworld.server import sandbox, world_server
 
 _SERVER = Path(world_server.__file__)
+OFFICIAL_ENGINE = str(_SERVER.with_name("engine.py"))
 _START_TIMEOUT_S = 300.0
 _ANSWER_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
@@ -46,17 +47,26 @@ class PoolConfig:
     """Seconds a call may take until the world is given up and killed."""
     confined: bool = True
     """Whether worlds run in the sandbox."""
-    engine: str = str(_SERVER.with_name("engine.py"))
+    engine: str = OFFICIAL_ENGINE
     """File with the class ``Engine``."""
 
 
 class World:
-    """One sandboxed process with one live task. Made by :meth:`WorldPool.start_world`, ended by :meth:`close`."""
+    """One sandboxed process for one task. Made by :meth:`WorldPool.start_world`, ended by :meth:`close`."""
 
-    def __init__(self, pool: WorldPool, pid: int, client: AppWorldClient, folder: Path) -> None:
-        self.pid, self.client = pid, client
+    def __init__(self, pool: WorldPool, pid: int, client: AppWorldClient, folder: Path, task_id: str) -> None:
+        self.pid, self.client, self.task_id = pid, client, task_id
         self._pool, self._folder = pool, folder
         self._open = True
+
+    def evaluate(self) -> Evaluation:
+        """Run the task's tests on the databases as they are, in a process that has run no agent code."""
+        self.client.save()
+        judge = self._pool.start_judge(self.task_id, self._folder.name)
+        try:
+            return judge.client.evaluate(task_id=self.task_id, world=self._folder.name)
+        finally:
+            judge.close()
 
     def close(self) -> int | None:
         """Kill the process and remove its folder; calling it again is harmless.
@@ -91,7 +101,9 @@ class WorldPool:
         self.config = config
         self.layers: list[str] = []
         """Layers of the sandbox that are in force; known once a world was started."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._asking = False
+        self._doomed: list[int] = []
         self._count = 0
         self._token = secrets.token_hex(16)
         self._root = Path(tempfile.mkdtemp(prefix="agent_envs-appworld-"))
@@ -103,17 +115,25 @@ class WorldPool:
 
     # ------------------------------------------------------------------ worlds
 
-    def start_world(self) -> World:
-        """Return a new world; the server is started first if it does not run."""
+    def start_world(self, task_id: str) -> World:
+        """Return a new world that can load one task; the server is started first if it does not run."""
+        return self._start({"op": "spawn", "task": task_id})
+
+    def start_judge(self, task_id: str, world: str) -> World:
+        """Return a process that can read the task's tests and what the named world has saved."""
+        return self._start({"op": "judge", "task": task_id, "world": world})
+
+    def _start(self, command: Mapping[str, str]) -> World:
         with self._lock:
             self._ensure_server()
             self._count += 1
             name = f"w{self._count}"
-            answer = self._ask({"op": "spawn", "of": name})
+            answer = self._ask({**command, "name": name})
+            self._bury()
         client = AppWorldClient(
             f"http://127.0.0.1:{answer['port']}", token=self._token, timeout_s=self.config.call_timeout_s
         )
-        world = World(self, int(answer["pid"]), client, self._outputs / name)
+        world = World(self, int(answer["pid"]), client, self._outputs / name, command["task"])
         try:
             self._check_layers(client.sandbox_layers())
         except BaseException as error:
@@ -138,11 +158,19 @@ class WorldPool:
 
     def _end_world(self, pid: int) -> int | None:
         with self._lock:
-            if self._process is None:
-                return None
+            self._doomed.append(pid)
+            # The garbage collector may close a forgotten world at any time, also between a question and its answer.
+            return None if self._asking else self._bury()
+
+    def _bury(self) -> int | None:
+        """Kill the worlds that were closed; return the exit status of the last."""
+        status = None
+        while self._doomed and self._process is not None:
+            pid = self._doomed.pop()
             with contextlib.suppress(WorldError):  # the server is gone, and its worlds with it
-                return int(self._ask({"op": "kill", "of": pid})["status"])
-        return None
+                status = int(self._ask({"op": "kill", "pid": pid})["status"])
+        self._doomed.clear()
+        return status
 
     # ------------------------------------------------------------------ the server
 
@@ -182,13 +210,12 @@ class WorldPool:
 
     def _server_config(self) -> dict[str, Any]:
         config = self.config
-        data = Path(config.data).resolve()
         return {
             "engine": config.engine,
             "root": str(self._root),
             "outputs": str(self._outputs),
             "sandbox": sandbox.__file__ if config.confined else None,
-            "readable": [str(data), str(self._root / "data"), str(_SERVER.parent)],
+            "data": str(Path(config.data).resolve()),
             "memory_mb": config.memory_mb,
             "warm_task": config.warm_task,
         }
@@ -203,12 +230,15 @@ class WorldPool:
     def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
         process = self._process
         assert process is not None and process.stdin is not None
+        self._asking = True
         try:
             process.stdin.write(json.dumps(command).encode() + b"\n")
             process.stdin.flush()
-        except OSError as error:
+            return self._read_answer(_ANSWER_TIMEOUT_S)
+        except (OSError, ValueError) as error:
             raise WorldError(f"AppWorld's server has ended ({error}). {self._last_words()}") from error
-        return self._read_answer(_ANSWER_TIMEOUT_S)
+        finally:
+            self._asking = False
 
     def _read_answer(self, timeout_s: float) -> dict[str, Any]:
         assert self._answers is not None
@@ -222,7 +252,8 @@ class WorldPool:
         except ValueError:
             words = self._last_words()
             self._stop_server()
-            raise WorldError(f"AppWorld's server has ended. {words}") from None
+            hint = "install" if "No module named 'appworld'" in words else "doctor"
+            raise WorldError(f"AppWorld's server has ended. {words} Run: agent-envs appworld {hint}") from None
         if "error" in answer:
             raise WorldError(f"AppWorld's server cannot start a world: {answer['error']}.")
         assert isinstance(answer, dict)
@@ -255,6 +286,7 @@ class WorldPool:
         """End all worlds and the server and remove their files; a later ``start_world`` begins anew."""
         with self._lock:
             self._stop_server()
+            self._doomed.clear()
             shutil.rmtree(self._root, ignore_errors=True)
 
 
@@ -282,39 +314,21 @@ class _Lines:
 # ---------------------------------------------------------------------- one pool per configuration
 
 _pools: dict[PoolConfig, WorldPool] = {}
-_users: dict[PoolConfig, int] = {}
 _pools_lock = threading.Lock()
 
 
 def borrow_pool(config: PoolConfig) -> WorldPool:
-    """Return this process's pool for a configuration; give it back with :func:`return_pool`."""
+    """Return this process's pool for a configuration. It stays warm until :func:`close_pools` or the end."""
     with _pools_lock:
-        pool = _pools.get(config)
-        if pool is None:
-            pool = _pools[config] = WorldPool(config)
-        _users[config] = _users.get(config, 0) + 1
-        return pool
-
-
-def return_pool(config: PoolConfig) -> None:
-    """Say that an environment is done with its pool. An idle server is kept: starting one takes seconds."""
-    with _pools_lock:
-        _users[config] -= 1
-
-
-def close_idle_pools() -> None:
-    """End the servers that no environment uses."""
-    with _pools_lock:
-        idle = [config for config, users in _users.items() if users == 0]
-        for config in idle:
-            del _users[config]
-            _pools.pop(config).close()
+        if config not in _pools:
+            _pools[config] = WorldPool(config)
+        return _pools[config]
 
 
 @atexit.register
-def _close_all() -> None:
+def close_pools() -> None:
+    """End all servers of this process with their worlds; environments start new ones at their next reset."""
     with _pools_lock:
         for pool in _pools.values():
             pool.close()
         _pools.clear()
-        _users.clear()

@@ -22,7 +22,7 @@ pytestmark = [
 
 SHOP = [
     "agent_envs.env_id=toys/Shop-v0",
-    "~agent_envs.env_kwargs.obs_mode",
+    "agent_envs.env_kwargs={}",
     "agent_envs.prompt=papers",
     "agent_envs.memory=window",
 ]

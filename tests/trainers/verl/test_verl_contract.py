@@ -162,3 +162,14 @@ def test_missing_and_wrong_packages_are_named(monkeypatch):
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda name: None if name == "transfer_queue" else 1)
     with pytest.raises(DependencyNotInstalled, match="TransferQueue is not installed"):
         requirements.check_verl()
+
+
+def test_our_own_folder_must_not_pass_for_verl(monkeypatch):
+    from importlib.machinery import ModuleSpec
+
+    from agent_envs.trainers.verl import requirements
+
+    spec = ModuleSpec("verl", None, origin=str(requirements.__file__).replace("requirements.py", "__init__.py"))
+    monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(ImportError, match="sys.path"):
+        requirements.check_verl()

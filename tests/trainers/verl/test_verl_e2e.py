@@ -5,13 +5,14 @@ Each takes one to four minutes, most of it the start of Ray's processes.
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
 pytest.importorskip("verl")
+
+from agent_envs.trainers.verl.curve import read_console  # noqa: E402
 
 pytestmark = pytest.mark.e2e
 
@@ -27,7 +28,6 @@ SMALL = [
     "verl.tiny_model.clone_batch_rows=64",
     "verl.tiny_model.clone_target=0.1",
 ]
-NUMBER = re.compile(r"([\w/@.\-]+):(?:np\.\w+\()?(-?\d[\d.e+\-]*|nan|inf)")
 
 
 def train(folder, recipe, *overrides, timeout_s=1500):
@@ -48,8 +48,7 @@ def train(folder, recipe, *overrides, timeout_s=1500):
     output = run.stdout + run.stderr
     (folder / "output.txt").write_text(output)
     assert run.returncode == 0, output[-4000:]
-    lines = [line[line.index("step:") :] for line in output.splitlines() if re.search(r"step:\d+ - ", line)]
-    return output, [{key: float(value) for key, value in NUMBER.findall(line)} for line in lines]
+    return output, read_console(output)
 
 
 def check(metrics, *, steps=(1, 2), episodes=8, groups=2):

@@ -228,3 +228,16 @@ def test_command_line(capsys):
     assert "Unknown verl recipe 'nothing'" in capsys.readouterr().err
     assert main([CPU, "--show", "agent_envs.seed=5"]) == 0
     assert "seed: 5" in capsys.readouterr().out
+
+
+def test_train_command_hands_over(monkeypatch, capsys):
+    from agent_envs.cli import main as cli
+    from agent_envs.trainers import verl
+
+    calls = []
+    monkeypatch.setattr(verl, "run", lambda recipe, overrides: calls.append((recipe, overrides)))
+    assert cli(["train", CPU, "agent_envs.seed=1", "--backend", "verl", "--out", "runs/x", "--resume"]) == 0
+    assert calls == [(CPU, ["agent_envs.seed=1", "trainer.default_local_dir=runs/x", "trainer.resume_mode=auto"])]
+    assert cli(["train", "--backend", "verl", "--list"]) == 0
+    assert "webshop_g2po_qwen2.5-7b" in capsys.readouterr().out
+    assert cli(["train", "--backend", "verl"]) == 2

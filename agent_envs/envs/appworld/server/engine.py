@@ -41,7 +41,6 @@ class Engine:
         self.start(self._warm_task, {}, folder="warm")
         self.execute("print(apis.api_docs.show_app_descriptions()[0]['name'])")
         self.completed()
-        self.evaluate()
         self.digest()
         self.close()
 
@@ -51,7 +50,8 @@ class Engine:
             self.close()
         # Below the world's folder, which cannot be deleted itself: AppWorld empties what it writes to.
         experiment = f"{folder or os.path.basename(os.getcwd())}/run"
-        world = self._class(task_id=task_id, experiment_name=experiment, **settings)
+        # The tests and answers stay out of the process that runs agent code.
+        world = self._class(task_id=task_id, experiment_name=experiment, **{**settings, "load_ground_truth": False})
         self._world, self._own = world, dict(world.shell.user_ns)
         self._databases = _Databases(world.models)
         return {
@@ -70,10 +70,15 @@ class Engine:
         """Return whether ``complete_task`` was called."""
         return bool(self._world.task_completed())
 
-    def evaluate(self) -> dict[str, Any]:
-        """Run the task's tests."""
+    def save(self) -> None:
+        """Write the changes of all databases into the world's folder."""
         self._world.write_state()
-        verdict: dict[str, Any] = self._world.evaluate(suppress_errors=True).to_dict(stats_only=False)
+
+    def judge(self, task_id: str, world: str) -> dict[str, Any]:
+        """Run the task's tests on what a world has saved."""
+        evaluator: Any = importlib.import_module("appworld.evaluator")
+        tracker = evaluator.evaluate_task(task_id=task_id, experiment_name=f"{world}/run", save_report=False)
+        verdict: dict[str, Any] = tracker.to_dict(stats_only=False)
         names = ("passes", "failures")
         return {
             "success": bool(verdict["success"]),
@@ -135,7 +140,7 @@ class _Databases:
     def digest(self) -> str:
         for app, named in self._models.items():
             changes = named.SQLModel.db.tracker.changes
-            touched = set()
+            touched: set[str | None] = set()
             for statement, *_ in itertools.islice(changes, self._seen[app], None):
                 match = _STATEMENT.match(statement)
                 touched |= {self._tables[app].get(match[1])} if match else set(self._tables[app].values())

@@ -6,18 +6,18 @@ Run by AppWorld's interpreter as ``python -I mini_build.py FOLDER``; the task da
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import os
 import shutil
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
 VERSION = 1
 """Raised whenever the built data changes."""
 _HERE = Path(__file__).parent
-_MEMORY = ":memory:mini"
+_MEMORY, _TASK_MEMORY = ":memory:mini", ":memory:mini_task"
 _NOW = (2024, 3, 15, 10, 0, 0)  # a Friday
 _TESTS = (
     ("assert only the models of the task have changed", "no_op_pass"),
@@ -26,16 +26,24 @@ _TESTS = (
 )
 
 
-def _sibling(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, _HERE / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+def _be_the_package() -> None:
+    """Let the modules beside this file be imported by their full names, without importing agent_envs itself."""
+    parent = ""
+    for part in ("agent_envs", "envs", "appworld", "server"):
+        parent = f"{parent}.{part}".lstrip(".")
+        module = types.ModuleType(parent)
+        module.__path__ = [str(_HERE)] if part == "server" else []
+        sys.modules.setdefault(parent, module)
 
 
-people, tasks = _sibling("mini_people"), _sibling("mini_tasks")
+_be_the_package()
+people, tasks, simple, harder = (
+    importlib.import_module(f"agent_envs.envs.appworld.server.mini_{name}")
+    for name in ("people", "tasks", "simple", "harder")
+)
+
+
+TEMPLATES = (*simple.TEMPLATES, *harder.TEMPLATES)
 
 
 class _AppWorld:
@@ -191,15 +199,13 @@ class Builder:
             sender_id=sender_id, receiver_id=receiver_id, message=text, created_at=self.now
         )
         for user_id in (sender_id, receiver_id):
-            phone.UserTextMessage.create_save(
-                global_text_message_id=message.id, user_id=user_id, created_at=self.now
-            )
+            phone.UserTextMessage.create_save(global_text_message_id=message.id, user_id=user_id, created_at=self.now)
 
     # ------------------------------------------------------------------ tasks
 
     def _build_tasks(self) -> None:
         datasets: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-        for number, template in enumerate(tasks.TEMPLATES):
+        for number, template in enumerate(TEMPLATES):
             for person in self.people:
                 task_id = f"{tasks.scenario_id(number)}_{person.number + 1}"
                 self._build_task(task_id, template, person)
@@ -210,12 +216,10 @@ class Builder:
     def _build_task(self, task_id: str, template: Any, person: Any) -> None:
         task = template.make(person)
         folder = self.data / "tasks" / task_id
-        rows = self._add_supervisor(person, task.instruction)
-        self.models.save(
-            db_home_path=str(folder / "dbs"), app_names=self.apps, format="changes", delete_if_exists=True
-        )
-        for row in reversed(rows):
-            row.delete()
+        models = self._fresh_copy()
+        self._add_supervisor(models, person, task.instruction)
+        models.save(db_home_path=str(folder / "dbs"), app_names=self.apps, format="changes", delete_if_exists=True)
+        models.close()
         specs = {"instruction": task.instruction, "supervisor": _who(person.me), "datetime": self.now.isoformat()}
         _write(folder / "specs.json", {**specs, "db_version": self.world.db_version})
         _write(folder / "oracle.json", task.cells())
@@ -234,18 +238,20 @@ class Builder:
         _write(truth / "test_data.json", [{"requirement": text, "label": label} for text, label in labels])
         shutil.copyfile(_HERE / "mini_evaluation.py", truth / "evaluation.py")
 
-    def _add_supervisor(self, person: Any, instruction: str) -> list[Any]:
+    def _fresh_copy(self) -> Any:
+        """Return the base databases in memory: numbers of rows begin at 1 again, as they will in the task."""
+        base = str(self.data / "base_dbs")
+        models = self.world.Models.load(to_db_home_path=_TASK_MEMORY, from_db_home_path=base, load_apps=self.apps)
+        models.restart_db_tracker()
+        return models
+
+    def _add_supervisor(self, models: Any, person: Any, instruction: str) -> None:
         """Add what only this task's databases hold; the tracker records it."""
-        models = self.models.supervisor
-        self.models.restart_db_tracker()
-        boss = models.Supervisor.create_save(**_who(person.me), birthday=person.me.birthday)
-        rows = [boss]
+        tables = models.supervisor
+        boss = tables.Supervisor.create_save(**_who(person.me), birthday=person.me.birthday)
         for app, password in person.passwords.items():
-            rows.append(
-                models.AccountPassword.create_save(supervisor_id=boss.id, account_name=app, password=password)
-            )
-        rows.append(models.Task.create_save(supervisor_id=boss.id, instruction=instruction))
-        return rows
+            tables.AccountPassword.create_save(supervisor_id=boss.id, account_name=app, password=password)
+        tables.Task.create_save(supervisor_id=boss.id, instruction=instruction)
 
     def _build_api_docs(self) -> None:
         visible = tuple(app for app in self.apps if app != "admin")
@@ -274,7 +280,7 @@ def main() -> None:
     os.environ["APPWORLD_CACHE"] = str(root / "cache")
     builder = Builder(root)
     builder.build()
-    print(json.dumps({"tasks": len(tasks.TEMPLATES) * len(builder.people)}))
+    print(json.dumps({"tasks": len(TEMPLATES) * len(builder.people)}))
 
 
 if __name__ == "__main__":

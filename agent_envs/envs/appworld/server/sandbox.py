@@ -45,9 +45,10 @@ def confine(*, readable: Iterable[str], writable: str, memory_mb: int) -> list[s
     Returns:
         The layers of :data:`LAYERS` that are in force, with details such as ``"landlock 7"``.
     """
+    readable = list(readable)
     _limit(memory_mb)
     layers = ["limits"]
-    user = _leave_root(writable)
+    user = _leave_root(readable, writable)
     layers += _own_namespaces()
     layers += user
     _drop_capabilities()
@@ -79,9 +80,9 @@ def _limit(memory_mb: int) -> None:
 # ---------------------------------------------------------------------- user, namespaces, capabilities
 
 
-def _leave_root(writable: str) -> list[str]:
+def _leave_root(readable: list[str], writable: str) -> list[str]:
     """Become ``nobody`` if this is root and others can read the interpreter and the task data."""
-    if os.geteuid() != 0 or not all(map(_open_to_all, (sys.prefix, sys.base_prefix, writable))):
+    if os.geteuid() != 0 or not all(map(_open_to_all, (sys.prefix, sys.base_prefix, writable, *readable))):
         return []
     os.chown(writable, NOBODY, NOBODY)
     os.setgroups([])

@@ -3,8 +3,10 @@
 Run by AppWorld's interpreter as ``python -I world_server.py CONFIG`` with CONFIG in JSON. Commands come as JSON lines
 on standard input, answers go as JSON lines to standard output. When standard input closes, all worlds are killed.
 
-A world serves the routes of AppWorld's own environment server on a loopback port: ``/initialize``, ``/execute``,
-``/task_completed``, ``/evaluate``, ``/close``; ``/execute`` and ``/initialize`` also tell the state's digests.
+A world serves routes of AppWorld's own environment server on a loopback port: ``/initialize``, ``/execute``,
+``/task_completed``, ``/save_state``, ``/close``; ``/execute`` and ``/initialize`` also tell the state's digests. It can
+read its own task, but not the tests and answers: ``/evaluate`` is answered by another process, a judge, which runs no
+agent code and reads the databases that the world has saved.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import socketserver
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -44,8 +47,11 @@ class Engine(Protocol):
     def completed(self) -> bool:
         """Return whether the task was declared complete."""
 
-    def evaluate(self) -> dict[str, Any]:
-        """Return ``success``, ``num_tests``, ``passes``, ``failures``."""
+    def save(self) -> None:
+        """Write the databases below the working folder."""
+
+    def judge(self, task_id: str, world: str) -> dict[str, Any]:
+        """Test what ``world`` has saved; return ``success``, ``num_tests``, ``passes``, ``failures``."""
 
     def digest(self) -> dict[str, str]:
         """Return ``db`` and ``namespace``."""
@@ -132,6 +138,8 @@ class _World(socketserver.TCPServer):
         task_id = body.pop("task_id", None)
         if not isinstance(task_id, str):
             raise ValueError(f"task_id must be a string, got {task_id!r}.")
+        if path == "/evaluate":
+            return {"output": self.engine.judge(task_id, str(body["world"]))}
         if path == "/initialize":
             self._max_output_chars = int(body.pop("max_output_chars", 1 << 20))
             start = self.engine.start(task_id, body)
@@ -144,8 +152,9 @@ class _World(socketserver.TCPServer):
             return {"output": output, "completed": self.engine.completed(), "state": self.engine.digest()}
         if path == "/task_completed":
             return {"output": self.engine.completed()}
-        if path == "/evaluate":
-            return {"output": self.engine.evaluate()}
+        if path == "/save_state":
+            self.engine.save()
+            return {"output": None}
         if path == "/close":
             self._task_id = ""
             self.engine.close()
@@ -162,7 +171,7 @@ class Nursery:
     Args:
         engine: Shared by all worlds until they are forked.
         config: ``sandbox`` (path of sandbox.py, or None for no confinement), ``outputs`` (folder that gets one folder
-            per world), ``readable`` (paths), ``memory_mb``.
+            per world), ``data`` (AppWorld's data folder), ``memory_mb``.
         token: What requests must bring.
     """
 
@@ -171,8 +180,20 @@ class Nursery:
         self._sandbox = load_file(config["sandbox"]) if config["sandbox"] else None
         self._living: set[int] = set()
 
-    def spawn(self, name: str) -> dict[str, Any]:
-        """Fork a world; its folder is ``outputs/name``."""
+    def spawn(self, *, name: str, task: str) -> dict[str, Any]:
+        """Fork a world for one task; its folder is ``outputs/name``."""
+        own = Path(self._config["data"], "tasks", task)
+        return self._fork(name, [str(own / "specs.json"), str(own / "dbs")])
+
+    def judge(self, *, name: str, task: str, world: str) -> dict[str, Any]:
+        """Fork a judge of what a world has saved."""
+        return self._fork(
+            name, [str(Path(self._config["data"], "tasks", task)), str(Path(self._config["outputs"], world))]
+        )
+
+    def _fork(self, name: str, readable: list[str]) -> dict[str, Any]:
+        data = Path(self._config["data"])
+        readable = [*readable, *(str(data / shared) for shared in ("base_dbs", "api_docs", "datasets"))]
         folder = Path(self._config["outputs"], name)
         folder.mkdir()
         world = _World(self._engine, self._token)  # listens already: a confined process may open no socket
@@ -181,7 +202,7 @@ class Nursery:
         if pid == 0:
             status = 1
             try:
-                self._be_a_world(world, str(folder), parent)
+                self._be_a_world(world, readable, str(folder), parent)
                 status = 0
             except BaseException:  # noqa: BLE001 - nothing of the parent's code may run in the child
                 traceback.print_exc()
@@ -192,7 +213,7 @@ class Nursery:
         self._living.add(pid)
         return {"pid": pid, "port": port}
 
-    def _be_a_world(self, world: _World, folder: str, parent: int) -> None:
+    def _be_a_world(self, world: _World, readable: list[str], folder: str, parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
@@ -201,14 +222,14 @@ class Nursery:
         os.chdir(folder)
         if self._sandbox is not None:
             world.layers = self._sandbox.confine(
-                readable=self._config["readable"], writable=folder, memory_mb=self._config["memory_mb"]
+                readable=readable, writable=folder, memory_mb=self._config["memory_mb"]
             )
             self._sandbox.die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             return  # it ended before the kernel was told
         world.serve_forever(poll_interval=_FOREVER_S)
 
-    def kill(self, pid: int) -> dict[str, Any]:
+    def kill(self, *, pid: int) -> dict[str, Any]:
         """End a world; return how it had ended if it was dead already."""
         if pid not in self._living:
             raise ValueError(f"{pid} is no world of this server.")
@@ -220,7 +241,7 @@ class Nursery:
     def close(self) -> None:
         """End all worlds."""
         for pid in list(self._living):
-            self.kill(pid)
+            self.kill(pid=pid)
 
 
 def _commands(parent: int) -> Any:
@@ -257,7 +278,12 @@ def main() -> None:
     try:
         for command in _commands(parent):
             try:
-                answer = getattr(nursery, {"spawn": "spawn", "kill": "kill"}[command["op"]])(command["of"])
+                orders: dict[str, Callable[..., dict[str, Any]]] = {
+                    "spawn": nursery.spawn,
+                    "judge": nursery.judge,
+                    "kill": nursery.kill,
+                }
+                answer = orders[command.pop("op")](**command)
             except Exception as error:  # noqa: BLE001 - the caller decides
                 answer = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(answer), file=answers)

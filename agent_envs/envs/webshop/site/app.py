@@ -3,17 +3,19 @@
 import secrets
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent_envs.envs.webshop.shop import choose_shop, open_shop
 from agent_envs.envs.webshop.site.pictures import picture
 from agent_envs.envs.webshop.site.views import departments, page_context, search_words
-from agent_envs.envs.webshop.site.visits import IDLE_LIMIT_S, ShopFullError, ShopSettings, Visit, Visits, search_action
+from agent_envs.envs.webshop.site.visits import ShopFullError, ShopSettings, Visit, Visits, search_action
 from agent_envs.errors import missing_extra
 
 COOKIE = "webshop_shopper"
 MAX_BODY_BYTES = 64 * 1024
 """Of a request; a search of 10,000 letters fits and is cut as the environment cuts it."""
 
+_MAX_DIGITS = 9
 _PICTURE_MAX_AGE_S = 24 * 60 * 60
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -32,6 +34,7 @@ _NOTICES = {
 }
 _ERRORS = {
     400: ("Something is missing", "The shop did not understand this request. Go back to the shop and use its buttons."),
+    403: ("Not from here", "The shop answers only at the address that its terminal shows. Open that one."),
     404: (
         "Nothing here",
         "There is no such page, or the visit has been closed or belongs to somebody else. Start a visit of your own.",
@@ -48,7 +51,8 @@ def create_app(settings: ShopSettings | None = None, *, trusted_hosts: Sequence[
 
     Args:
         settings: What every visit starts with; None for random tasks of the embedded products.
-        trusted_hosts: Host names under which the shop answers; None for any.
+        trusted_hosts: Host names under which the shop answers; None for any. A shop of one machine names that machine
+            here, so that no page from elsewhere reaches it under a name of its own.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: If Flask is absent.
@@ -63,16 +67,16 @@ def create_app(settings: ShopSettings | None = None, *, trusted_hosts: Sequence[
         MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
         MAX_FORM_MEMORY_SIZE=MAX_BODY_BYTES,
         MAX_FORM_PARTS=4,
-        TRUSTED_HOSTS=list(trusted_hosts) if trusted_hosts else None,
     )
     app.jinja_options = {**app.jinja_options, "trim_blocks": True, "lstrip_blocks": True}
-    site = _Site(flask, settings or ShopSettings())
+    site = _Site(flask, settings or ShopSettings(), trusted_hosts)
+    app.before_request(site.check_origin)
     app.add_url_rule("/", view_func=site.enter)
     app.add_url_rule("/visits", view_func=site.start, methods=["POST"])
     app.add_url_rule("/visits/<visit_id>", view_func=site.current, endpoint="visit")
     app.add_url_rule("/visits/<visit_id>/<turn>", view_func=site.show, endpoint="page")
     app.add_url_rule("/visits/<visit_id>/<turn>", view_func=site.act, endpoint="act", methods=["POST"])
-    app.add_url_rule("/pictures/<version>/<int:row>-<int:place>.svg", view_func=site.picture, endpoint="picture")
+    app.add_url_rule("/pictures/<version>/<row>-<place>.svg", view_func=site.picture, endpoint="picture")
     for code in _ERRORS:
         app.register_error_handler(code, site.error)
     app.register_error_handler(ShopFullError, site.full)
@@ -89,9 +93,8 @@ def _add_headers(response: Any) -> Any:
 class _Site:
     """The pages; one object per application."""
 
-    def __init__(self, flask: Any, settings: ShopSettings) -> None:
-        self.flask = flask
-        self.settings = settings
+    def __init__(self, flask: Any, settings: ShopSettings, trusted_hosts: Sequence[str] | None) -> None:
+        self.flask, self.settings, self.trusted_hosts = flask, settings, trusted_hosts
         shop = open_shop(choose_shop(data=settings.data, data_dir=settings.data_dir))
         self.catalogue = shop.engine.catalogue
         self.visits = Visits(settings)
@@ -99,6 +102,21 @@ class _Site:
         self.version = secrets.token_hex(4)  # pictures are kept by browsers, another shop has others
 
     # ------------------------------------------------------------------ requests
+
+    def check_origin(self) -> None:
+        """Refuse requests that other sites send in the background, or under a host name that is not the shop's."""
+        request = self.flask.request
+        is_foreign = request.headers.get("Sec-Fetch-Site") == "cross-site"
+        if is_foreign and (request.method == "POST" or request.headers.get("Sec-Fetch-Mode") != "navigate"):
+            self.flask.abort(403)
+        if self.trusted_hosts is None:
+            return
+        try:
+            name = urlsplit(f"//{request.host}").hostname
+        except ValueError:
+            name = None
+        if name not in self.trusted_hosts:
+            self.flask.abort(403)
 
     def enter(self) -> Any:
         """Go on with the visit used last, or start one."""
@@ -109,7 +127,7 @@ class _Site:
         """Start a visit."""
         shopper, visit = self.visits.start(self._shopper())
         response = self._go_to(visit)
-        response.set_cookie(COOKIE, shopper, max_age=IDLE_LIMIT_S, httponly=True, samesite="Strict")
+        response.set_cookie(COOKIE, shopper, httponly=True, samesite="Lax")
         return response
 
     def current(self, visit_id: str) -> Any:
@@ -146,11 +164,13 @@ class _Site:
                 return self._go_to(visit, notice="unavailable")
             return self._go_to(visit)
 
-    def picture(self, version: str, row: int, place: int) -> Any:
+    def picture(self, version: str, row: str, place: str) -> Any:
         """Return the drawing of a product."""
-        if row >= len(self.catalogue):
+        is_number = all(text.isdecimal() and len(text) <= _MAX_DIGITS for text in (row, place))
+        if not is_number or int(row) >= len(self.catalogue):
             self.flask.abort(404)
-        response = self.flask.Response(picture(self.catalogue.products[row], place), mimetype="image/svg+xml")
+        drawing = picture(self.catalogue.products[int(row)], int(place))
+        response = self.flask.Response(drawing, mimetype="image/svg+xml")
         response.cache_control.private, response.cache_control.max_age = True, _PICTURE_MAX_AGE_S
         return response
 

@@ -147,7 +147,8 @@ class Recorder:
 
     def text(self) -> str:
         """Return the recording."""
-        return "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in (self.start, *self.turns))
+        records = [asdict(self.start), *(asdict(turn) for turn in self.turns)]
+        return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def read_visit(path: str | Path) -> tuple[VisitStart, list[VisitTurn]]:
@@ -185,6 +186,8 @@ def _line(kind: type[Line], text: str, where: str) -> Line:
             if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):  # type: ignore[arg-type]
                 raise ValueError(f"{entry.name} is {value!r:.80}")
         return kind(**{entry.name: record[entry.name] for entry in fields(kind)})
+    except RecursionError:
+        raise ValueError(f"{where} is damaged: nested too deep. Record the visit again.") from None
     except KeyError as error:
         raise ValueError(f"{where} lacks the field {error}. Record the visit again.") from None
     except ValueError as error:

@@ -12,7 +12,6 @@ from agent_envs.envs.webshop.site.visits import ShopSettings
 
 NUM_THREADS = 8
 _MAX_RECEIVED_BYTES = 16 * MAX_BODY_BYTES  # below it the shop itself explains that a request is too large
-_LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(host: str) -> bool:
@@ -40,7 +39,7 @@ def serve(
     if settings.record_dir is not None:
         _check_folder(settings.record_dir)
     local = is_loopback(host)
-    app = create_app(settings, trusted_hosts=_LOCAL_NAMES if local else None)
+    app = create_app(settings, trusted_hosts=("localhost", host) if local else None)
     with _listen(host, port) as listener:
         if not local:
             report(
@@ -56,10 +55,12 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise ValueError(f"--port must be in [0, 65535], got {port}. 0 takes a free one.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ValueError(
             f"cannot listen on --host {host} --port {port}: {error}. Name another port; 0 takes a free one."
         ) from None

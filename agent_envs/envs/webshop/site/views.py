@@ -10,12 +10,20 @@ from agent_envs.envs.webshop.catalogue import Catalogue, Product
 from agent_envs.envs.webshop.goals import NO_PRICE_LIMIT, Goal
 from agent_envs.envs.webshop.reward import count_attributes, option_matches
 from agent_envs.envs.webshop.session import Session
-from agent_envs.envs.webshop.site.pictures import colour_axis, swatch
+from agent_envs.envs.webshop.site.pictures import colour_axis, shape_for, swatch
 
 MAX_BROWSABLE = 50_000  # products; whole departments of more would make slow pages and states
 _BROWSE = "<c> "  # first word of the engine's search for a whole department
 _AMOUNT = re.compile(r"\$(\d+(?:\.\d+)?)")
-_DEPARTMENTS = {"garden": "Home & Garden", "beauty": "Beauty", "electronics": "Electronics", "fashion": "Fashion"}
+_NAMES = {"garden": "Home & Garden"}
+# Drawing that stands for a department, if it has such a product.
+_FACES = {
+    "beauty": "perfume",
+    "electronics": "headphones",
+    "fashion": "sneaker",
+    "garden": "armchair",
+    "grocery": "coffee_bag",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,13 +106,18 @@ def departments(catalogue: Catalogue) -> list[Department]:
             rows.setdefault(product.category, []).append(row)
     return [
         Department(
-            name=_DEPARTMENTS.get(name, name.capitalize()),
+            name=_NAMES.get(name, name.capitalize()),
             count=len(members),
             action=f"search[{_BROWSE}{name}]",
-            row=members[0],
+            row=_face(catalogue, members, _FACES.get(name)),
         )
         for name, members in sorted(rows.items())
     ]
+
+
+def _face(catalogue: Catalogue, rows: list[int], shape: str | None) -> int:
+    fitting = (row for row in rows if shape and shape_for(catalogue.products[row]).name == shape)
+    return next(fitting, rows[0])
 
 
 def result_cards(session: Session) -> list[Card]:
@@ -246,5 +259,11 @@ def page_context(session: Session) -> dict[str, Any]:
         "options": item_options(session) if session.page == "item" else [],
     }
     if session.page == "done":
-        return context | {"reward": session.reward, "parts": score_parts(session), "wishes": wishes(session)}
+        wished = wishes(session)
+        return context | {
+            "reward": session.reward,
+            "parts": score_parts(session),
+            "wishes": wished,
+            "has_missed": any(not wish.is_met for found in wished.values() for wish in found),
+        }
     return context | {"lines": sub_page_lines(session)}
