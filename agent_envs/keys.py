@@ -27,6 +27,8 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",",
 def canonical_json(value: Any) -> str:
     """Return the one text of a JSON value: sorted keys, no blanks.
 
+    Keys of dicts should be str: JSON writes 1, True and None as the texts "1", "true" and "null".
+
     Raises:
         TypeError: If the value holds anything but JSON values (a set, an array, an object).
         ValueError: If it holds NaN or infinity.
@@ -59,9 +61,13 @@ _REGISTRY: dict[str, StateKeyFn | str] = {"canonical": _canonical, "observation"
 
 
 def observation_json(observation: Any) -> Any:
-    """Return a JSON value that is equal iff two observations are equal: arrays become shape, dtype and digest."""
+    """Return a JSON value that is equal iff two observations of a space are: arrays become shape, dtype and digest."""
     if isinstance(observation, dict):
         return {key: observation_json(value) for key, value in observation.items()}
+    if isinstance(observation, (tuple, list)):
+        return [observation_json(value) for value in observation]
+    if isinstance(observation, np.generic):  # of a Discrete space
+        return observation.item()
     if isinstance(observation, np.ndarray):
         pixels = hashlib.blake2b(np.ascontiguousarray(observation).tobytes(), digest_size=16).hexdigest()
         return [list(observation.shape), str(observation.dtype), pixels]

@@ -158,11 +158,12 @@ def register_env(env_id: str, env_class: str, *, max_turns: int, executor: str |
     """
     if env_id in gym.registry:
         return
+    own = {"executor": executor} if executor else {}
     gym.register(
         id=env_id,
         entry_point="agent_envs.registration:make_env",
         vector_entry_point="agent_envs.registration:make_vec_env",
-        kwargs={"env_class": env_class, "max_turns": max_turns, **({"executor": executor} if executor else {}), **kwargs},
+        kwargs={"env_class": env_class, "max_turns": max_turns, **own, **kwargs},
     )
 
 

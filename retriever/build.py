@@ -27,7 +27,7 @@ from agent_envs.retriever.index import (
 )
 from agent_envs.tasks import write_atomically
 
-SHARD_ROWS = 65_536
+SHARD_ROWS = 4_096  # the work that a stop may cost
 _ENCODE_ROWS = 256
 _ADD_ROWS = 65_536
 _TRAIN_PER_LIST = 64

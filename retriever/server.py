@@ -8,6 +8,7 @@ per query in order. With scores an item is ``{"document": {"id", "contents"}, "s
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 import threading
@@ -250,6 +251,7 @@ def serve(
     server = waitress.create_server(
         app, host=host, port=port, threads=threads, connection_limit=1024, max_request_body_size=body_bytes
     )
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # more clients than threads is no fault
     main = threading.get_ident()
 
     def stop() -> None:

@@ -13,13 +13,15 @@ from agent_envs.retriever.corpus import Corpus, iterate
 
 _INDEX_VERSION = 1  # raised when the analyser changes, so that an old cached index is not used
 _MAX_PASSAGES = 2_000_000
+_KEEP_FROM = 1_000  # smaller corpora are indexed in the time it takes to open a file
 
 
 class BM25Retriever:
     """BM25 with the scores of Lucene (k1 0.9, b 0.4).
 
-    The index is made on first use and kept in the user's cache folder under the corpus digest; later processes map it
-    into memory. Rows, zero-padded, are the index's ids, so that equal scores are ordered by row.
+    The index is made on first use. From 1,000 passages on it is kept in the user's cache folder under the corpus
+    digest, and later processes map it into memory. Its ids are rows, zero-padded, so that equal scores are ordered by
+    row.
 
     Args:
         corpus: The passages.
@@ -75,6 +77,8 @@ def _open_index(corpus: Corpus, folder: Path) -> BM25Index:
         shutil.rmtree(folder, ignore_errors=True)
     width = len(str(len(corpus)))
     index = BM25Index([f"{row:0{width}d}" for row in range(len(corpus))], (p.contents for p in iterate(corpus)))
+    if len(corpus) < _KEEP_FROM:
+        return index
     try:
         index.save(folder)
     except OSError:

@@ -133,3 +133,17 @@ def test_registered_key_function(monkeypatch):
     register_state_key("by_path", "agent_envs.keys:_canonical")
     register_state_key("by_path", "agent_envs.keys:_canonical")
     assert play(ToyShopEnv(state_key="by_path"), ["open 1"]) == play(ToyShopEnv(), ["open 1"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((np.zeros(2), "a"), (np.zeros(2), "b")),
+        ([np.int64(1)], [np.int64(2)]),
+        ({"image": [np.zeros(1)]}, {"image": [np.ones(1)]}),
+        (np.float32(0.5), np.float32(0.25)),
+    ],
+)
+def test_observations_of_nested_spaces_have_keys(one, other):
+    texts = [canonical_json(observation_json(value)) for value in (one, other)]
+    assert texts[0] != texts[1] and texts[0] == canonical_json(observation_json(one))

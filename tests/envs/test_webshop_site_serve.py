@@ -58,7 +58,10 @@ class Server:
     def stop(self) -> str:
         """Stop it as Ctrl-C does; return what it said."""
         self.process.send_signal(2)
-        rest, _ = self.process.communicate(timeout=20)
+        assert self.process.stdout is not None
+        rest = self.process.stdout.read()
+        self.process.stdout.close()
+        self.process.wait(timeout=20)
         return "\n".join([*self.lines, rest])
 
 

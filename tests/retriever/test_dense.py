@@ -149,8 +149,11 @@ def test_hybrid_scores_by_rank(built):
     assert hits[0].id == "p7" and hits[0].score == pytest.approx(2 / 61)
 
 
-def test_bm25_keeps_its_index_and_makes_a_damaged_one_again(tmp_path):
+def test_bm25_keeps_its_index_and_makes_a_damaged_one_again(tmp_path, monkeypatch):
     corpus = toy_corpus()
+    BM25Retriever(corpus)
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setattr("agent_envs.retriever.sparse._KEEP_FROM", 300)
     first = BM25Retriever(corpus).search(["number5"], 2)
     (folder,) = (tmp_path / "cache" / "agent_envs").glob("bm25-*")
     (folder / "terms.json").write_text("[]")

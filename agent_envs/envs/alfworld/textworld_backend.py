@@ -60,7 +60,7 @@ class TextworldEngine:
         with official_code():
             self._state = self._env.reset()
         # The sentence stays out of the grammar, whose texts the official engine runs as code.
-        self._intro = self._state.feedback.replace(PLACEHOLDER, self.game.task)
+        self._intro: str = self._state.feedback.replace(PLACEHOLDER, self.game.task)
         self._start_facts = self._facts()
         self._commands: list[str] = []
         self._moved = False

@@ -1,7 +1,7 @@
 """The official packages, made fit for many games in one process: one caller at a time, caches, reused libraries.
 
-The caches stand in for functions of `textworld` that give equal answers to equal questions. They are in place only while
-an engine of ours is at work, so that other users of the packages in this process see nothing of them.
+The caches stand in for functions of `textworld` that give equal answers to equal questions. They are in place only
+while an engine of ours is at work, so that other users of the packages in this process see nothing of them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from agent_envs.envs.appworld.server import sandbox, world_server
 
 _SERVER = Path(world_server.__file__)
 OFFICIAL_ENGINE = str(_SERVER.with_name("engine.py"))
-_START_TIMEOUT_S = 300.0
+_START_TIMEOUT_S = 900.0  # 10 s on an idle machine; a machine that is busy must not lose its workers
 _ANSWER_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 # Kernels without one of these leave a world with more than its own folder.

@@ -31,7 +31,7 @@ class CountSearches:
         self._searches: defaultdict[str, int] = defaultdict(int)
         self._plays: defaultdict[str, set[int]] = defaultdict(set)
 
-    def __call__(self, observations: Any, infos: Mapping[str, Any], rows: npt.NDArray[np.int64]) -> Sequence[str]:
+    def __call__(self, observations: Any, infos: dict[str, Any], rows: npt.NDArray[np.int64]) -> Sequence[str]:
         """Return the policy's actions."""
         actions = self._policy(observations, infos, rows)
         for row, action in zip(rows.tolist(), actions, strict=True):

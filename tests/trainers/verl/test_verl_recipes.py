@@ -1,4 +1,5 @@
 import copy
+import functools
 
 import pytest
 
@@ -23,6 +24,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+
+@functools.cache
+def composed_recipe(name):
+    """A composed recipe; composing takes about a second, so tests that only read share it."""
+    return compose(name)
+
+
 METHODS = ["grpo", "rloo", "ppo", "dapo", "gigpo", "gigpo_no_std", "gigpo_dynamic", "g2po"]
 CELLS = [
     *(f"{task}_{m}_qwen2.5-{size}" for task in ("alfworld", "webshop") for m in METHODS for size in ("1.5b", "7b")),
@@ -42,7 +50,7 @@ def test_every_cell_has_a_recipe():
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipe_composes_and_validates(name):
-    config = compose(name)
+    config = composed_recipe(name)
     check_config(config)
     section, options = sections(config)
     assert section.env_id in KNOWN_IDS
@@ -72,7 +80,7 @@ def mini_batch_rows(config):
     ],
 )
 def test_numbers_of_the_papers(name, prompt, turns, groups, size, rows, steps, kl, penalty, history, gpus):
-    config = compose(name)
+    config = composed_recipe(name)
     section, options = sections(config)
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     assert (config.data.max_prompt_length, config.data.max_response_length) == (prompt, 512)
@@ -94,7 +102,7 @@ def test_keys_of_our_sections_need_no_plus_and_others_do():
 
 
 def test_methods_differ_where_they_should():
-    configs = {method: compose(f"webshop_{method}_qwen2.5-7b") for method in METHODS}
+    configs = {method: composed_recipe(f"webshop_{method}_qwen2.5-7b") for method in METHODS}
     kl = {method: config.actor_rollout_ref.actor.use_kl_loss for method, config in configs.items()}
     assert not kl.pop("dapo") and all(kl.values())
     dynamic = {method for method, config in configs.items() if config.algorithm.filter_groups.enable}
@@ -116,7 +124,7 @@ def test_cpu_recipes_share_the_local_recipes_section():
 
     for task in ("ezpoints", "sokoban"):
         for method in ("grpo", "gigpo", "g2po"):
-            section, _ = sections(compose(f"cpu_{task}_{method}"))
+            section, _ = sections(composed_recipe(f"cpu_{task}_{method}"))
             assert section == load_recipe(f"{task}_tiny_{method}").agent_envs
 
 
@@ -125,7 +133,7 @@ CPU = "cpu_ezpoints_gigpo"
 
 @pytest.fixture(scope="module")
 def composed():
-    return compose(CPU)
+    return composed_recipe(CPU)
 
 
 def changed(config, overrides):
