@@ -9,7 +9,7 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from agent_envs.registration import load_class, registered_ids
+from agent_envs.registration import group_settings, load_class, registered_ids
 
 PAGES = Path(__file__).resolve().parent / "envs"
 
@@ -19,10 +19,11 @@ def page(env_id: str) -> str:
     spec = gym.spec(env_id)
     cls = load_class(str(spec.kwargs["env_class"]))
     text = inspect.cleandoc(cls.__doc__ or "")
+    settings = group_settings(spec.kwargs["env_class"], {}, executor=spec.kwargs.get("executor"))
     snapshot = "yes" if cls.SUPPORTS_SNAPSHOT else "no"
     facts = (
         f"| id | turns | executor | snapshots | state version |\n|---|---|---|---|---|\n"
-        f"| `{env_id}` | {spec.kwargs['max_turns']} | {spec.kwargs['executor']} | {snapshot} | {cls.STATE_VERSION} |\n"
+        f"| `{env_id}` | {spec.kwargs['max_turns']} | {settings['executor']} | {snapshot} | {cls.STATE_VERSION} |\n"
     )
     return f"# {env_id}\n\n{facts}\n{text}\n"
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from agent_envs.errors import AgentEnvsError
@@ -94,9 +92,3 @@ def check_request(queries: Sequence[str], topk: int) -> list[str]:
             raise ValueError(f"Query {place} is blank. Leave blank queries out.")
         clean.append(text)
     return clean
-
-
-def cache_folder() -> Path:
-    """Return the package's folder below the user's cache folder, which ``XDG_CACHE_HOME`` may name."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "agent_envs"

@@ -18,7 +18,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from agent_envs.retriever.base import Passage, cache_folder
+from agent_envs.cache import cache_folder
+from agent_envs.retriever.base import Passage
 
 _IN_MEMORY_BYTES = 64 << 20
 _BLOCK_BYTES = 8 << 20

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_envs.retriever.base import Hit, cache_folder, check_request
+from agent_envs.cache import cache_folder
+from agent_envs.retriever.base import Hit, check_request
 from agent_envs.retriever.build import build_index
 from agent_envs.retriever.corpus import Corpus
 from agent_envs.retriever.encoder import E5Encoder, Encoder

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from agent_envs.cache import cache_folder
 from agent_envs.errors import missing_extra
-from agent_envs.retriever.base import cache_folder
 
 MODEL_NAME = "multilingual-e5-small-q4"
 _VERSION = 1  # of the converted folder

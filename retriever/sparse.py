@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_envs.retriever.base import Hit, cache_folder, check_request
+from agent_envs.cache import cache_folder
+from agent_envs.retriever.base import Hit, check_request
 from agent_envs.retriever.bm25 import BM25Index
 from agent_envs.retriever.corpus import Corpus, iterate
 

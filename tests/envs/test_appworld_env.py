@@ -201,7 +201,7 @@ def test_members_have_distinct_worlds_and_share_the_first_key(fake_id):
 
 def test_the_server_restarts_after_its_death(env):
     start(env)
-    server = pools.borrow_pool(env_config(env))
+    server = pools.borrow_pool(env.pool_config())
     os.kill(server._process.pid, signal.SIGKILL)
     server._process.wait()
     with pytest.raises(WorldError, match="process has ended"):
@@ -209,16 +209,10 @@ def test_the_server_restarts_after_its_death(env):
     assert start(env)[1]["turn"] == 0
 
 
-def env_config(env):
-    return next(
-        config for config in pools._pools if config.data == str(env._tasks.folder) and config.call_timeout_s == 6
-    )
-
-
 def test_cycles_leave_no_process_port_or_thread(data):
     env = FakeAppWorldEnv(data=data, timeout_s=5)
     start(env)
-    server = pools.borrow_pool(env_config(env))
+    server = pools.borrow_pool(env.pool_config())
     pid, threads = server._process.pid, threading.active_count()
     port = env._world.client._connection.port
     env.close()
@@ -236,7 +230,7 @@ def test_cycles_leave_no_process_port_or_thread(data):
 def test_a_forgotten_environment_frees_its_world(data):
     env = FakeAppWorldEnv(data=data, timeout_s=5)
     start(env)
-    server = pools.borrow_pool(env_config(env))
+    server = pools.borrow_pool(env.pool_config())
     mine = env._world.pid
     del env
     gc.collect()
@@ -246,8 +240,7 @@ def test_a_forgotten_environment_frees_its_world(data):
 def test_worlds_die_with_the_server_and_the_server_with_its_input(data):
     env = FakeAppWorldEnv(data=data, timeout_s=6)
     start(env)
-    config = next(config for config in pools._pools if config.call_timeout_s == 7)
-    process, world = pools.borrow_pool(config)._process, env._world.pid
+    process, world = pools.borrow_pool(env.pool_config())._process, env._world.pid
     process.stdin.close()
     assert process.wait(10) == 0
     assert not Path(f"/proc/{world}").exists()

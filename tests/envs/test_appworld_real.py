@@ -149,4 +149,4 @@ def test_broken_code_of_every_kind_leaves_the_world_usable():
 def test_the_layers_are_in_force(env):
     start(env)
     layers = {layer.split()[0] for layer in env._world._pool.layers}
-    assert "limits" in layers and borrow_pool(env._world._pool.config) is env._world._pool
+    assert "limits" in layers and borrow_pool(env.pool_config()) is env._world._pool

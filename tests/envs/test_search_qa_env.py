@@ -77,7 +77,7 @@ def test_c1_retrieved_answers_are_never_scored(questions):
     assert [step[1] for step in steps] == [0.0] * 4
     assert [step[2:4] for step in steps] == [(False, False)] * 3 + [(False, True)]
     info = steps[-1][4]
-    assert not info["success"] and info["answer"] == "" and info["num_searches"] == 4
+    assert not info["success"] and info["answer"] == "" and info["tool_calls"] == 4
     assert "<answer>" not in steps[-1][0] and "Paris" in steps[-1][0] and steps[-1][0].count("</information>") == 1
 
 
@@ -144,7 +144,7 @@ def test_info_and_first_observation(questions):
     observation, info = env.reset(options={"split": "test", "task_index": 0})
     assert observation == info["task"] == "capital of France?"
     assert info["task_id"] == "search_qa/test/nq:q0"
-    assert (info["data_source"], info["num_hops"], info["num_searches"]) == ("nq", 1, 0)
+    assert (info["data_source"], info["task_type"], info["tool_calls"]) == ("nq", "single-hop", 0)
     assert make(questions, index=1)._info()["num_hops"] == 2
 
 

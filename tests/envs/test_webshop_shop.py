@@ -174,25 +174,6 @@ def test_fault_e5_128_environments_cost_less_than_twice_one() -> None:
     assert len({id(env.engine) for env in envs}) == 1
 
 
-def test_500_environments_made_played_and_closed_leave_nothing() -> None:
-    def visit(index: int) -> None:
-        env = start(index % 20, data_dir=str(OFFICIAL_FORMAT), nouns="rule")
-        play(env, "search[red shoes]")
-        env.close()
-
-    for index in range(20):  # caches fill
-        visit(index)
-    gc.collect()
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    for index in range(500):
-        visit(index)
-    gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    assert grown < 10_000  # 20 bytes each: less than the smallest object of an environment
-
-
 @pytest.mark.slow
 def test_fault_e5_resident_memory_of_128_environments() -> None:
     benchmark = Path(__file__).parents[2] / "benchmarks" / "webshop.py"

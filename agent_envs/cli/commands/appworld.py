@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from gymnasium.error import DependencyNotInstalled
 
@@ -51,14 +50,12 @@ def _doctor(*, play_all: bool) -> int:
     from agent_envs.envs.appworld.paths import find_data, find_python
     from agent_envs.envs.appworld.tasks import load_tasks
 
-    python = ""
     for label, look in (("interpreter", find_python), ("mini world", lambda: find_data("mini"))):
         try:
             found = look()
         except DependencyNotInstalled as error:
             print(f"FAIL  {label}: {error}")
             return 1
-        python = python or str(found)
         print(f"ok    {label}: {found}")
     try:
         official = load_tasks(find_data("official"))
@@ -67,33 +64,28 @@ def _doctor(*, play_all: bool) -> int:
     except (DependencyNotInstalled, FileNotFoundError) as error:
         print(f"none  official data: {error}")
     try:
-        return _play(python, find_data("mini"), play_all=play_all)
+        return _play(play_all=play_all)
     except AgentEnvsError as error:
         print(f"FAIL  world: {error}")
         return 1
 
 
-def _play(python: str, data: Path, *, play_all: bool) -> int:
+def _play(*, play_all: bool) -> int:
     """Play solutions, and the empty solution, which must fail; return the exit status."""
     from agent_envs.envs.appworld.env import AppWorldEnv
-    from agent_envs.envs.appworld.pool import PoolConfig, WorldPool
+    from agent_envs.envs.appworld.pool import borrow_pool
     from agent_envs.envs.appworld.server.sandbox import LAYERS
-    from agent_envs.envs.appworld.tasks import load_tasks
 
-    tasks = load_tasks(data)
-    pool = WorldPool(PoolConfig(python=python, data=str(data), warm_task=tasks.ids["train"][0]))
-    try:
-        pool.start_world(tasks.ids["train"][0]).close()
-    finally:
-        pool.close()
-    missing = [name for name in LAYERS if not any(layer.split()[0] == name for layer in pool.layers)]
+    env = AppWorldEnv()
+    env.reset(options={"task_index": 0})
+    pool = borrow_pool(env.pool_config())
     print(f"ok    server: warm after {pool.warm_up_s:.1f} s")
     print(f"ok    sandbox: {', '.join(pool.layers)}")
+    missing = [name for name in LAYERS if not any(layer.split()[0] == name for layer in pool.layers)]
     if missing:
         print(f"weak  sandbox: not here: {', '.join(missing)}")
     failed = played = 0
-    env = AppWorldEnv()
-    for split in tasks.ids:
+    for split in ("train", "dev", "test"):
         for index in range(env.num_tasks(split) if play_all else 1):
             outcomes = []
             for solve in (True, False):

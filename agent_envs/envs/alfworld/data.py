@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from agent_envs.cache import cache_folder
 from agent_envs.downloads import Archive, fetch, unzip
 from agent_envs.envs.alfworld.generator import SPLIT_COUNTS
 from agent_envs.envs.alfworld.generator_tables import TASK_TYPES
@@ -189,12 +190,6 @@ def _read_game(folder: Path, name: str, task_type: str) -> GameEntry | str:
         return UNSOLVABLE
     sentence = grammar.partition("Your task is to: ")[2].partition('"')[0]
     return GameEntry(name=name, task_type=task_type, digest=_digest(f"{problem}\0{sentence}"))
-
-
-def cache_folder() -> Path:
-    """Return the package's folder below the user's cache folder, which ``XDG_CACHE_HOME`` may name."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "agent_envs"
 
 
 def _cache_file(folder: Path) -> Path:

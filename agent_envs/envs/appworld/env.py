@@ -222,20 +222,23 @@ class AppWorldEnv(AgentEnv):
         self._solution = self._tasks.solution(task_id)
         self._evaluation = Evaluation(success=False, num_passed=0, num_tests=0)
 
+    def pool_config(self) -> PoolConfig:
+        """Return how the worlds of this environment run."""
+        return PoolConfig(
+            python=self._python,
+            data=str(self._tasks.folder),
+            warm_task=self._tasks.ids["train"][0],
+            memory_mb=self.memory_mb,
+            call_timeout_s=self.timeout_s + self.grace_s,
+            engine=self.ENGINE,
+        )
+
     def _open_world(self, task_id: str) -> _World:
         world: _World
         if self._urls:
             world = RemoteWorld(self._urls, self.timeout_s + self.grace_s)
         else:
-            config = PoolConfig(
-                python=self._python,
-                data=str(self._tasks.folder),
-                warm_task=self._tasks.ids["train"][0],
-                memory_mb=self.memory_mb,
-                call_timeout_s=self.timeout_s + self.grace_s,
-                engine=self.ENGINE,
-            )
-            world = borrow_pool(config).start_world(task_id)
+            world = borrow_pool(self.pool_config()).start_world(task_id)
         self._world = world
         self._release = weakref.finalize(self, world.close)  # an environment that is forgotten frees its world
         return world

@@ -21,6 +21,9 @@ MAX_QUERY_CHARS = 512
 _MIN_TEXT = 1 << 16
 
 
+_TASK_TYPES = {1: "single-hop", 2: "multi-hop"}
+
+
 class SearchQAEnv(AgentEnv):
     """Answer a question with the help of a search engine.
 
@@ -48,7 +51,8 @@ class SearchQAEnv(AgentEnv):
     a zero-width space, so that no passage can pass for the agent's answer. After a refused action, a sentence that
     says what was wrong.
 
-    Info holds `data_source` (str), `num_hops` (int: facts needed, 0 if not known), `num_searches` (int), `answer` (str,
+    Info holds `data_source` (str), `num_hops` (int: facts needed, 0 if not known), `task_type` (`single-hop`,
+    `multi-hop` or empty), `tool_calls` (int: searches so far), `answer` (str,
     the agent's own, empty before it), `f1` (float) and `query_cut` (bool).
 
     ## Reward
@@ -232,7 +236,8 @@ class SearchQAEnv(AgentEnv):
         return {
             "data_source": self._question.source,
             "num_hops": self._question.num_hops,
-            "num_searches": self._num_searches,
+            "task_type": _TASK_TYPES.get(min(self._question.num_hops, 2), ""),
+            "tool_calls": self._num_searches,
             "answer": self._answer,
             "f1": self._f1,
             "query_cut": self._query_cut,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from agent_envs.cache import cache_folder
 from agent_envs.envs.webshop.catalogue import FULL_FILES, HUMAN_FILE, SMALL_FILES, Catalogue
 from agent_envs.envs.webshop.engine import Engine
 from agent_envs.envs.webshop.generator import generated_catalogue
@@ -147,9 +148,3 @@ def _nouns(choice: ShopChoice, catalogue: Catalogue) -> TitleNouns:
         return TitleNouns.by_rule()
     source = TitleNouns.by_spacy if choice.nouns == "spacy" else TitleNouns.best
     return source((product.title for product in catalogue), cache_dir=cache_folder())
-
-
-def cache_folder() -> Path:
-    """Return the package's folder below the user's cache folder, which ``XDG_CACHE_HOME`` may name."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "agent_envs"

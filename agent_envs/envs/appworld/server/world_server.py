@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
+import linecache
 import os
 import select
 import signal
@@ -30,6 +31,10 @@ TOKEN_VARIABLE = "AGENT_ENVS_WORLD_TOKEN"
 _MAX_BODY_BYTES = 16 << 20
 _PARENT_CHECK_S = 5.0
 _FOREVER_S = 3600.0
+
+
+class NoRouteError(Exception):
+    """A request names a path that is not served."""
 
 
 class Engine(Protocol):
@@ -102,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             status, answer = 200, self.server.answer(self.path, json.loads(raw or b"{}"))
-        except LookupError as error:
+        except NoRouteError as error:
             status, answer = 404, {"detail": str(error)}
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is the answer
             traceback.print_exc()
@@ -159,7 +164,7 @@ class _World(socketserver.TCPServer):
             self._task_id = ""
             self.engine.close()
             return {"output": None}
-        raise LookupError(f"No route {path}.")
+        raise NoRouteError(f"No route {path}.")
 
 
 # ---------------------------------------------------------------------- the process that forks them
@@ -271,6 +276,8 @@ def main() -> None:
     started = time.perf_counter()
     engine = cast(Engine, load_file(config["engine"]).Engine(config))
     engine.warm_up()
+    for file in (__file__, config["engine"]):
+        linecache.getlines(file)  # AppWorld describes every frame of a failure, and worlds cannot read these files
     gc.collect()
     gc.freeze()  # what is warm now stays shared with the worlds
     nursery = Nursery(engine, config, token)
