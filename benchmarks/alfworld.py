@@ -1,10 +1,11 @@
-"""Speed of the ALFWorld engines on one core: load, reset, steps, memory.
+"""Speed of the ALFWorld engines: native, official with the caches of backend="textworld", official as it comes.
 
-    python benchmarks/alfworld.py [--data DIR] [--games N] [--stock-steps N]
+    python benchmarks/alfworld.py [--data DIR] [--games N] [--stock-steps N] [--no-batch]
 
-Plays the recorded games of the tests, or the official games below DIR. The official engine is measured in the same run,
-on the same games and commands, where `alfworld` and `textworld` are installed. All times are CPU times of this process;
-a step is measured with a fresh list of possible commands and the facts of the state.
+Plays the recorded games of the tests, or the official games below DIR; all engines get the same games and commands, one
+after the other in one process. Times are CPU times of one core; a step comes with a fresh list of possible commands and
+the facts of the state. Then 16 groups of 8 environments play at once: 128 native ones in this process, and 128 official
+ones in worker processes. Without the packages `alfworld` and `textworld` only the native engine is measured.
 """
 
 from __future__ import annotations
@@ -12,21 +13,60 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import multiprocessing
 import os
 import random
 import sys
-import tempfile
 import time
-import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import gymnasium as gym
+import numpy as np
+
+import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.envs.alfworld.engine import Engine
-from agent_envs.envs.alfworld.gamefile import build_game, decode_game
+from agent_envs.envs.alfworld.gamefile import decode_game
+from agent_envs.envs.alfworld.pddl import STATE_PREDICATES
+from agent_envs.errors import DependencyNotInstalled
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "data" / "alfworld" / "transcripts.jsonl.gz"
 EPISODE_STEPS = 50
+NUM_GROUPS, GROUP_SIZE, BATCH_STEPS = 16, 8, 10
+
+Make = Callable[[bytes], Any]
+"""Content of a game file to a running engine."""
+
+
+class Stock:
+    """The official packages as they come, behind the few methods that are measured."""
+
+    def __init__(self, content: bytes) -> None:
+        from agent_envs.envs.alfworld.textworld_cache import packages
+
+        self._env = packages().make_env()
+        domain, grammar = packages().texts["0.4"]
+        problem = json.loads(content)["pddl_problem"]
+        self._env.load({"pddl_domain": domain, "grammar": grammar, "pddl_problem": problem})
+
+    def reset(self) -> None:
+        """Goes back to the start."""
+        self._state = self._env.reset()
+
+    def step(self, command: str) -> None:
+        """Carries out one command."""
+        self._state, _, _ = self._env.step(command)
+
+    def admissible(self) -> list[str]:
+        """Returns all possible commands."""
+        return list(self._state["admissible_commands"])
+
+    def facts(self) -> list[list[str]]:
+        """Returns the facts that commands can change."""
+        facts = [fact for fact in self._state["_facts"] if fact.name in STATE_PREDICATES]
+        return sorted([fact.name, *(argument.name for argument in fact.arguments)] for fact in facts)
 
 
 def read_contents(data: Path | None, num_games: int) -> list[bytes]:
@@ -46,14 +86,11 @@ def read_contents(data: Path | None, num_games: int) -> list[bytes]:
     return contents[:: max(1, len(contents) // num_games)][:num_games]
 
 
-def cpu_s(function: Callable[[], object], repeats: int) -> float:
-    """Median CPU time of `function` in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return median(times)
+def cpu_s(function: Callable[[], object]) -> float:
+    """CPU time of `function` in seconds."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
 
 
 def draw_walk(engine: Engine, rng: random.Random) -> list[str]:
@@ -66,72 +103,81 @@ def draw_walk(engine: Engine, rng: random.Random) -> list[str]:
     return commands
 
 
-def measure_native(contents: list[bytes], walks: list[list[str]]) -> dict[str, float]:
-    games = [decode_game(content) for content in contents]
-    engines = [Engine(game) for game in games]
-
-    def play(observe: Callable[[Engine], object]) -> Callable[[], None]:
-        def run() -> None:
-            for engine, commands in zip(engines, walks, strict=True):
-                engine.reset()
-                for command in commands:
-                    engine.step(command)
-                    observe(engine)
-
-        return run
-
-    num_steps = sum(map(len, walks))
-    observers: dict[str, Callable[[Engine], object]] = {
-        "commands": lambda engine: engine.admissible(),
-        "commands and changes": lambda engine: (engine.admissible(), engine.changes()),
-        "commands and facts": lambda engine: (engine.admissible(), engine.facts()),
-    }
-    result = {f"steps/s with {name}": num_steps / cpu_s(play(observe), 9) for name, observe in observers.items()}
-    loads = [cpu_s(lambda content=content: decode_game(content), 5) for content in contents]  # type: ignore[misc]
-    result["load ms (median)"] = 1e3 * median(loads)
-    result["load ms (largest)"] = 1e3 * max(loads)
-    result["reset ms"] = (
-        1e3 * cpu_s(lambda: [engine.reset() for engine in engines for _ in range(50)], 9) / 50 / len(engines)
-    )
-    result["oracle ms"] = 1e3 * cpu_s(lambda: [Engine(game).oracle() for game in games], 3) / len(games)
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    many = [Engine(games[index % len(games)]) for index in range(128)]
-    for engine in many:
-        engine.admissible()
-    result["KB per environment (of 128)"] = (tracemalloc.get_traced_memory()[0] - before) / 1024 / len(many)
-    before = tracemalloc.get_traced_memory()[0]
-    more = [decode_game(content) for content in contents]
-    result["KB per game"] = (tracemalloc.get_traced_memory()[0] - before) / 1024 / len(more)
-    tracemalloc.stop()
-    return result
+def resident_mb(pids: Sequence[int] = (os.getpid(),)) -> float:
+    """Resident memory of processes."""
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure_official(contents: list[bytes], walks: list[list[str]], num_steps: int) -> dict[str, float]:
-    """The official engine without any cache; raises ImportError where it is not installed."""
-    # This file has the name of the official package and would be imported in its place.
-    sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).parent]
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("ALFWORLD_DATA", folder)
-        from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
-        from alfworld.info import ALFRED_PDDL_PATH, ALFRED_TWL2_PATH
-        from textworld import EnvInfos
-        from textworld.envs import PddlEnv
-    domain = Path(ALFRED_PDDL_PATH).read_text(encoding="utf-8")
-    grammar = Path(ALFRED_TWL2_PATH).read_text(encoding="utf-8")
-    env = AlfredDemangler(PddlEnv(EnvInfos(facts=True, admissible_commands=True)), shuffle=False)
-    loads, resets, steps = [], [], 0.0
+def measure(
+    make: Make, contents: Sequence[bytes], walks: Sequence[Sequence[str]], *, repeats: int, num_more: int
+) -> dict[str, float]:
+    """Returns the figures of one engine; repeats of the same measurement give the median."""
+    loads, resets, steps = [], [], []
     for content, commands in zip(contents, walks, strict=True):
-        data = {"pddl_domain": domain, "grammar": grammar, "pddl_problem": json.loads(content)["pddl_problem"]}
-        loads.append(cpu_s(lambda data=data: env.load(data), 1))  # type: ignore[misc]
-        resets.append(cpu_s(env.reset, 1))
-        steps += cpu_s(lambda commands=commands: [env.step(c) for c in commands[:num_steps]], 1)  # type: ignore[misc]
+        start = time.process_time()
+        engine = make(content)
+        loads.append(time.process_time() - start)
+        engine.reset()
+        engine.step("look")  # the official backend has nothing to do at the first reset
+
+        def play(engine: Any = engine, commands: Sequence[str] = commands) -> None:
+            for command in commands:
+                engine.step(command)
+                engine.admissible()
+                engine.facts()
+
+        for _ in range(repeats):
+            resets.append(cpu_s(engine.reset))
+            steps.append(cpu_s(play) / len(commands))
+    before = resident_mb()
+    more = [make(contents[index % len(contents)]) for index in range(num_more)]
+    for engine in more:
+        engine.reset()
+    memory_mb = (resident_mb() - before) / num_more
     return {
-        "steps/s with commands and facts": len(contents) * num_steps / steps,
+        "steps/s with commands and facts": 1 / median(steps),
         "load ms (median)": 1e3 * median(loads),
         "load ms (largest)": 1e3 * max(loads),
         "reset ms": 1e3 * median(resets),
+        "MB per further environment": memory_mb,
     }
+
+
+def measure_batch(**kwargs: Any) -> dict[str, float]:
+    """Returns the figures of 16 groups of 8 environments of large generated games, in wall time."""
+    vector: Any = gym.make_vec(
+        "agent_envs/ALFWorld-v0", num_envs=NUM_GROUPS * GROUP_SIZE, group_size=GROUP_SIZE, **kwargs
+    )
+    try:
+        starts = []
+        for seed in (0, 0):
+            start = time.perf_counter()
+            infos = vector.reset(seed=seed, options={"split": "train"})[1]
+            starts.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        for step in range(BATCH_STEPS):
+            actions = [commands[step % len(commands)] for commands in infos["admissible_actions"]]
+            infos = vector.step(actions)[-1]
+        step_s = (time.perf_counter() - start) / BATCH_STEPS
+        workers = [process.pid for process in multiprocessing.active_children() if process.pid is not None]
+        memory_mb = resident_mb(workers or (os.getpid(),))
+    finally:
+        vector.close()
+    return {
+        "128 environments: steps/s": NUM_GROUPS * GROUP_SIZE / step_s,
+        "128: first reset s": starts[0],
+        "128: same games again s": starts[1],
+        "128: MB of all processes": memory_mb,
+    }
+
+
+def print_table(columns: dict[str, dict[str, float]]) -> None:
+    names = list(dict.fromkeys(name for column in columns.values() for name in column))
+    print(f"{'':40}" + "".join(f"{title:>14}" for title in columns))
+    for name in names:
+        cells = (column.get(name) for column in columns.values())
+        print(f"{name:40}" + "".join(f"{'' if cell is None else f'{cell:14.4g}':>14}" for cell in cells))
 
 
 def main() -> None:
@@ -141,22 +187,34 @@ def main() -> None:
     parser.add_argument(
         "--stock-steps", type=int, default=25, help=f"steps per game of the official engine, at most {EPISODE_STEPS}"
     )
+    parser.add_argument("--no-batch", action="store_true", help="leave out the 128 environments")
     arguments = parser.parse_args()
+    # This file has the name of the official package and would be imported in its place, in workers too.
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).parent]
     contents = read_contents(arguments.data, arguments.games)
     rng = random.Random(0)
-    walks = [draw_walk(Engine(build_game(json.loads(content)["pddl_problem"])), rng) for content in contents]
-    native = measure_native(contents, walks)
+    walks = [draw_walk(Engine(decode_game(content)), rng) for content in contents]
+    few = [commands[: arguments.stock_steps] for commands in walks]
+    columns = {"native": measure(lambda c: Engine(decode_game(c)), contents, walks, repeats=9, num_more=1000)}
     try:
-        official = measure_official(contents, walks, min(arguments.stock_steps, EPISODE_STEPS))
-    except ImportError as error:
-        print(f"official engine left out ({error}), install it with: pip install 'agent-envs[alfworld]'")
-        official = {}
-    print(f"{len(contents)} games, {sum(map(len, walks))} steps")
-    print(f"{'':40}{'native':>12}{'official':>12}{'ratio':>9}")
-    for name, value in native.items():
-        other = official.get(name)
-        ratio = "" if other is None else f"{value / other if name.startswith('steps') else other / value:9.0f}"
-        print(f"{name:40}{value:12.4g}{'' if other is None else f'{other:12.4g}':>12}{ratio:>9}")
+        from agent_envs.envs.alfworld.textworld_backend import TextworldEngine
+        from agent_envs.envs.alfworld.textworld_cache import packages
+
+        packages()  # imports them, which is no part of loading a game
+        columns["textworld"] = measure(TextworldEngine, contents, walks, repeats=3, num_more=16)
+        columns["stock"] = measure(Stock, contents, few, repeats=1, num_more=8)
+    except DependencyNotInstalled as error:
+        print(f"official engine left out: {error}")
+    if not arguments.no_batch:
+        columns["native"] |= measure_batch()
+        if "textworld" in columns:
+            columns["textworld"] |= measure_batch(backend="textworld")
+    if "stock" in columns:
+        key = "steps/s with commands and facts"
+        for title in ("native", "textworld"):
+            columns[title]["times stock steps/s"] = columns[title][key] / columns["stock"][key]
+    print(f"{len(contents)} games, {sum(map(len, walks))} steps, numpy {np.__version__}, {os.cpu_count()} cores")
+    print_table(columns)
 
 
 if __name__ == "__main__":

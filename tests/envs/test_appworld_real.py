@@ -51,7 +51,7 @@ def test_two_worlds_of_a_group_one_solves_the_task():
     assert info["state_key"][1] == keys[-1][1]
     _, rewards, terminated, _, info = vector.step(["", "apis.supervisor.complete_task(answer='no')"])
     assert (rewards[1], terminated[1]) == (0.0, True) and 0 < info["score"][1] < 1
-    assert set(info["infra_error"]) == {""}
+    assert info["infra_error"][1] == ""
     vector.close()
 
 
@@ -105,7 +105,7 @@ def test_the_database_digest_is_free_of_order_and_stable_under_undo(env):
     [
         "from appworld.common.utils import read_file\nprint(read_file('/etc/passwd'))",
         "from appworld.common.utils import write_file\nwrite_file('x', '/tmp/agent_envs_escape')",
-        "import appworld.common.utils as u\nu.os.fork()",
+        "import appworld.common.utils as u\nu.os.posix_spawn('/bin/true', ['true'], {})",
         "import appworld.requester as r\nr.requests.get('http://127.0.0.1/')",
     ],
 )

@@ -180,6 +180,11 @@ class WebShopEnv(AgentEnv):
         self.observation_space = FreeText(_MAX_LENGTH)
         self.action_space = FreeText(_MAX_LENGTH)
 
+    @property
+    def session(self) -> Session:
+        """The visit of the shop that is being played; sites show its pages."""
+        return self._session
+
     def _new_session(self, goal_index: int) -> Session:
         return self.engine.session(goal_index, show_attrs=self.show_attrs, strict_search=self.strict_search)
 

@@ -17,6 +17,7 @@ import json
 import linecache
 import os
 import select
+import shutil
 import signal
 import socketserver
 import sys
@@ -296,6 +297,7 @@ def main() -> None:
             print(json.dumps(answer), file=answers)
     finally:
         nursery.close()
+        shutil.rmtree(config["root"], ignore_errors=True)  # the trainer may be gone and not do it
 
 
 if __name__ == "__main__":

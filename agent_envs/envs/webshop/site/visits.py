@@ -62,7 +62,7 @@ class Visit:
     @property
     def session(self) -> Session:
         """The shop's pages as this shopper sees them."""
-        return self.env._session
+        return self.env.session
 
     @property
     def turn(self) -> int:
