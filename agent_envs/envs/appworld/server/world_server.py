@@ -14,7 +14,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
-import linecache
 import os
 import select
 import shutil
@@ -199,7 +198,9 @@ class Nursery:
 
     def _fork(self, name: str, readable: list[str]) -> dict[str, Any]:
         data = Path(self._config["data"])
-        readable = [*readable, *(str(data / shared) for shared in ("base_dbs", "api_docs", "datasets"))]
+        # AppWorld quotes the source of every frame when something fails, so that of this program too.
+        readable = [*readable, __file__, self._config["engine"]]
+        readable += [str(data / shared) for shared in ("base_dbs", "api_docs", "datasets")]
         folder = Path(self._config["outputs"], name)
         folder.mkdir()
         world = _World(self._engine, self._token)  # listens already: a confined process may open no socket
@@ -277,8 +278,6 @@ def main() -> None:
     started = time.perf_counter()
     engine = cast(Engine, load_file(config["engine"]).Engine(config))
     engine.warm_up()
-    for file in (__file__, config["engine"]):
-        linecache.getlines(file)  # AppWorld describes every frame of a failure, and worlds cannot read these files
     gc.collect()
     gc.freeze()  # what is warm now stays shared with the worlds
     nursery = Nursery(engine, config, token)
