@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import types
 import warnings
 import zipfile
 from collections import Counter
@@ -24,6 +25,7 @@ from agent_envs.envs.alfworld.env import ALFWorldEnv
 from agent_envs.envs.alfworld.game import GameFileError
 from agent_envs.envs.alfworld.generator import GameSpec, generate_games
 from agent_envs.envs.alfworld.generator_tables import TASK_TYPES
+from agent_envs.envs.alfworld.tasksets import GeneratedTasks, open_tasks
 
 ROOT = Path(__file__).parents[2]
 REAL = Path(os.environ.get("AGENT_ENVS_ALFWORLD_DATA", ROOT.parent / "shared" / "data" / "alfworld_valid_unseen_12"))
@@ -556,3 +558,15 @@ def test_official_games_are_told_in_both_grammars_and_in_peoples_words(real):
     for action in old.example_actions():
         _, _, terminated, _, info = old.step(action)
     assert terminated and info["grammar_version"] == "0.3"
+
+
+def test_a_variable_that_importing_alfworld_has_set_is_no_choice_of_the_user(tmp_path, monkeypatch):
+    """The package names ~/.cache/alfworld by itself, games or not; only then is an empty folder no error."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / ".cache" / "alfworld"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "alfworld"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(FileNotFoundError, match="ALFWORLD_DATA"):
+        open_tasks("full", None)
+    monkeypatch.setitem(sys.modules, "alfworld", types.ModuleType("alfworld"))
+    assert isinstance(open_tasks("full", None), GeneratedTasks)

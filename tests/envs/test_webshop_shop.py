@@ -161,13 +161,12 @@ def test_wrong_arguments_are_named(kwargs: dict[str, Any], text: str) -> None:
 
 
 def test_fault_e5_128_environments_cost_less_than_twice_one() -> None:
-    kwargs = {"data_dir": str(OFFICIAL_FORMAT), "nouns": "rule"}
     shop._open.cache_clear()
     gc.collect()
     tracemalloc.start()
-    envs = [start(**kwargs)]
+    envs = [start()]
     one = tracemalloc.get_traced_memory()[0]
-    envs += [start(index, **kwargs) for index in range(127)]
+    envs += [start(index) for index in range(127)]
     many = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert many < 2 * one

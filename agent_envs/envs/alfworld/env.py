@@ -123,7 +123,9 @@ class ALFWorldEnv(AgentEnv):
     - `size` ("full"): size of the generated rooms, `"full"` or `"small"`.
     - `data_dir` (None): folder of official games, or `"generated"`. None takes the folder in the environment variable
       `ALFWORLD_DATA` if it is set and `size` is `"full"`, else generated games.
-    - `backend` ("native"): `"textworld"` plays on the official engine (extra `alfworld`); it is far slower.
+    - `backend` ("native"): `"textworld"` plays on the official engine (extra `alfworld`), with the same texts and keys
+      but some 200 times slower. It is not thread-safe: groups run in worker processes unless told otherwise, with 60 s
+      for a reset, and `executor="threads"` is refused. Its snapshots replay the commands.
     - `grammar` ("0.4"): `"0.3"` speaks as the releases before 0.4 do: `put {o} in/on {r}`, `You arrive at loc 12.`, no
       `help`.
     - `put_alias` (False): accept `move X to Y`, `put X in/on Y`, `put X in Y` and `put X on Y` alike.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -76,6 +77,8 @@ def open_tasks(size: str, data_dir: str | os.PathLike[str] | None) -> TaskSet:
             try:
                 return FolderTasks(find_folder(data_dir))
             except FileNotFoundError as error:
+                if _set_by_the_package(data_dir):
+                    return GeneratedTasks(size)
                 raise FileNotFoundError(
                     f"{error} The folder comes from the environment variable {ENV_VARIABLE}; without the variable, or "
                     f"with data_dir={GENERATED!r}, generated games are played."
@@ -85,6 +88,12 @@ def open_tasks(size: str, data_dir: str | os.PathLike[str] | None) -> TaskSet:
     if size != "full":
         raise ValueError(f"size={size!r} is for generated games, leave it out with data_dir={str(data_dir)!r}.")
     return FolderTasks(find_folder(data_dir))
+
+
+def _set_by_the_package(data_dir: str) -> bool:
+    """Return whether importing the package `alfworld` set the variable: it names its own folder, games or not."""
+    default = Path("~/.cache/alfworld").expanduser()
+    return any(name.partition(".")[0] == "alfworld" for name in sys.modules) and Path(data_dir) == default
 
 
 class GeneratedTasks:
