@@ -87,6 +87,8 @@ def make_env(
         step_timeout_s: The same for one member's step.
         **kwargs: Keyword arguments of the environment.
     """
+    if isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 1:
+        raise ValueError(f"group_size must be an int >= 1, got {group_size!r}.")
     factory = _factory(env_class, memory, memory_kwargs, kwargs)
     if group_size == 1:
         return factory()

@@ -34,3 +34,12 @@ def test_relative_links_exist(page):
 def test_env_pages_are_generated_from_the_docstrings():
     done = subprocess.run([sys.executable, ROOT / "docs/build_env_pages.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_page_is_in_the_index_and_the_navigation():
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        assert name in navigation, f"mkdocs.yml does not list {name}"
+        assert name == "index.md" or f"({name})" in index, f"docs/index.md does not link {name}"

@@ -188,16 +188,26 @@ class Recipe:
         """Return both sections as plain YAML and JSON values."""
         return {key: _plain(dataclasses.asdict(getattr(self, key))) for key in ("agent_envs", "local")}
 
+    def to_yaml(self) -> str:
+        """Return the recipe as a YAML text with every default spelled out."""
+        text: str = _yaml().safe_dump(self.to_dict(), sort_keys=False)
+        return f"# {self.name}, every value spelled out\n{text}"
+
     def save(self, path: str | Path) -> None:
         """Write the recipe with every default spelled out, atomically."""
-        text = f"# {self.name}, every value spelled out\n"
-        write_atomically(path, text + _yaml().safe_dump(self.to_dict(), sort_keys=False))
+        write_atomically(path, self.to_yaml())
 
 
 def recipe_names() -> list[str]:
     """Return the names of the bundled recipes (files starting with ``_`` are bases that others extend)."""
     files = (item.name for item in _bundled().iterdir())
     return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml") and name[0] != "_")
+
+
+def bundled_files() -> list[str]:
+    """Return every bundled recipe file as a path below the recipes' folder, those of the verl backend among them."""
+    folders = {"": _bundled(), "verl/": _bundled() / "verl"}
+    return [f"{prefix}{item.name}" for prefix, folder in folders.items() for item in folder.iterdir()]
 
 
 def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -339,6 +349,8 @@ def _resolve(name: str, text: str, folder: Path | None, seen: tuple[str, ...]) -
 
 def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
+    if top.get("env_id", base.get("env_id")) != base.get("env_id"):
+        merged.pop("env_kwargs", None)  # another environment has other arguments
     for key, value in top.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merge(merged[key], value) if both else value

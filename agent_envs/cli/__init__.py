@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -59,6 +60,8 @@ def _version() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 good, 1 a finding, 2 a wrong argument)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does: your own environments lie in the current folder
     command = next((word for word in arguments if not word.startswith("-")), None)
     args = build_parser(command).parse_args(arguments)
     try:

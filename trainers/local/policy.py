@@ -141,12 +141,22 @@ def build_tiny_model(vocab_size: int, local: LocalSection, seed: int) -> Any:
 
 
 def load_policy(path: str | Path, local: LocalSection) -> Policy:
-    """Load model and tokenizer from a folder or hub name."""
+    """Load model and tokenizer from a folder or hub name.
+
+    Raises:
+        ValueError: If there is no such model.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with _no_progress_bars():
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
-    return make_policy(model, AutoTokenizer.from_pretrained(path), local)
+    if str(path).startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir():
+        raise ValueError(f"local.model={path} is no folder. Give a folder with config.json and weights, or a hub name.")
+    try:
+        with _no_progress_bars():
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except OSError as error:
+        raise ValueError(f"local.model={path} cannot be loaded: {error}") from None
+    return make_policy(model, tokenizer, local)
 
 
 def make_policy(model: Any, tokenizer: Any, local: LocalSection) -> Policy:

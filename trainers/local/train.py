@@ -70,7 +70,8 @@ def train(recipe: Recipe, run_dir: str | Path, resume: bool = False) -> TrainRes
     run_dir = Path(run_dir)
     check_recipe(recipe)
     if not resume and (run_dir / "checkpoints").is_dir():
-        raise CheckpointError(f"{run_dir} holds a run already. Resume it, or name another folder.")
+        go_on = f"agent-envs train {run_dir / 'recipe.yaml'} --out {run_dir} --resume"
+        raise CheckpointError(f"{run_dir} holds a run already. Go on with: {go_on}. Or name another folder with --out.")
     with torch_threads(recipe.local.num_threads):
         return _Run(recipe, run_dir, resume).finish()
 
@@ -207,6 +208,10 @@ class _Run:
             f"{name} on {len(final.tasks)} fixed tasks of {final.panel.env_id} {final.panel.split}",
             ["", "success", "95% interval", "return", "turns"],
             [table_row("start", first), table_row(f"after {self.iteration}", panel_metrics(final))],
+        )
+        print(
+            f"Run folder {self.run_dir}: curves.png, step_groups.png, time_budget.png, metrics.jsonl, checkpoints/.\n"
+            f"Score it again: agent-envs eval {self.run_dir}"
         )
         return TrainResult(
             run_dir=self.run_dir,

@@ -71,6 +71,11 @@ def _build(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> None:
     section, local = recipe.agent_envs, recipe.local
     if section.context != "step":
         raise ValueError("Cloning copies single turns: set agent_envs.context=step, or local.model to a trained model.")
+    if local.clone_target:
+        say(
+            f"warm start: cloning oracle walks until {local.clone_target:.0%} of sampled episodes succeed; "
+            f"kept in {folder.parent} for the next run"
+        )
     demonstrations = oracle_turns(recipe)
     if local.model == "tiny":
         tokenizer = build_tokenizer(text for turn in demonstrations for text in (turn.prompt, turn.reply))
@@ -170,6 +175,7 @@ def clone(
             if step % local.clone_check_every == 0:
                 success = _measure(policy, recipe, vector)
                 history.append([step, success])
+                say(f"warm start: step {step}, {success:.1%} success")
                 if success >= local.clone_target:
                     break
     finally:

@@ -5,6 +5,6 @@ it needs nothing of verl: :func:`run` checks the installation and says what is m
 """
 
 from agent_envs.trainers.verl.config import recipe_names
-from agent_envs.trainers.verl.main import run
+from agent_envs.trainers.verl.main import run, show
 
-__all__ = ["recipe_names", "run"]
+__all__ = ["recipe_names", "run", "show"]

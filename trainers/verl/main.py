@@ -60,6 +60,14 @@ def run(recipe: str | Path, overrides: Sequence[str] = ()) -> None:
             ray.shutdown()
 
 
+def show(recipe: str | Path, overrides: Sequence[str] = ()) -> str:
+    """Return the composed configuration as YAML; nothing is checked against the machine."""
+    from omegaconf import OmegaConf
+
+    text: str = OmegaConf.to_yaml(compose(recipe, overrides), resolve=False)
+    return text
+
+
 def prepare(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
     """Return the checked configuration, with paths filled in and a tiny model built if the recipe asks for one."""
     config = compose(recipe, overrides)
@@ -125,13 +133,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or "-h" in words or "--help" in words:
         print(USAGE)
         return 0 if words else 2
-    show = "--show" in words
     recipe, *overrides = [word for word in words if word != "--show"]
     try:
-        if show:
-            from omegaconf import OmegaConf
-
-            print(OmegaConf.to_yaml(compose(recipe, overrides), resolve=False))
+        if "--show" in words:
+            print(show(recipe, overrides))
         else:
             run(recipe, overrides)
     except (ValueError, TypeError, ImportError, RuntimeError, AgentEnvsError) as error:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 
 import gymnasium as gym
 
 from agent_envs.check import Subject, run_checks
-from agent_envs.cli.common import parse_kwargs, resolve_id
+from agent_envs.cli.common import import_module, parse_kwargs, resolve_id
 from agent_envs.registration import load_class
 
 EXAMPLES = """examples:
   agent-envs check agent_envs/Sokoban-v0
   agent-envs check EZPoints obs_mode=text
-  agent-envs check my_lab/Maze-v0 --import my_lab.envs      your own environment
+  agent-envs check my_lab.envs:my_lab/Maze-v0               your own environment
 """
 
 
@@ -29,10 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a line per check; exit status 1 if one failed."""
     if args.module:
-        try:
-            importlib.import_module(args.module)
-        except ModuleNotFoundError as error:
-            raise ValueError(f"--import {args.module}: {error}. Run where the module can be imported.") from None
+        import_module(args.module)
     if args.group_size < 2:
         raise ValueError(f"--group-size must be >= 2, got {args.group_size}.")
     subject = Subject(env_id=resolve_id(args.env_id), kwargs=parse_kwargs(args.kwargs), group_size=args.group_size)

@@ -19,15 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print success, score and return with their interval."""
-    from agent_envs.trainers.local.train import evaluate_checkpoint, evaluate_recipe
+    path = Path(args.target)
+    if "/" in args.target and not path.exists():
+        raise ValueError(f"{path} does not exist. Train it first: agent-envs train RECIPE --out {path}")
     from agent_envs.trainers.recipe import load_recipe
 
-    path = Path(args.target)
-    if path.is_dir():
+    recipe = None if path.is_dir() else load_recipe(args.target, overrides=args.overrides)
+    from agent_envs.trainers.local.train import evaluate_checkpoint, evaluate_recipe
+
+    if recipe is None:
         if args.overrides:
             raise ValueError("A checkpoint carries its recipe: overrides are for recipes only.")
         result = evaluate_checkpoint(path)
     else:
-        result = evaluate_recipe(load_recipe(args.target, overrides=args.overrides))
+        result = evaluate_recipe(recipe)
     print(result.summary())
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,22 @@ import numpy as np
 
 from agent_envs.cli.common import parse_kwargs, resolve_id
 from agent_envs.core import AgentEnv
+from agent_envs.registration import load_class
 
 EXAMPLES = """examples:
   agent-envs play Sokoban                          a random training task
-  agent-envs play EZPoints obs_mode=text --seed 3
+  agent-envs play EZPoints --seed 3                observations in words; obs_mode= and --frames show pictures
   agent-envs play Sokoban num_boxes=2 --split test --task 5 --frames frames/
   printf 'up\\nleft\\n' | agent-envs play Sokoban    actions from a file or pipe
+
+  agent-envs play my_lab.envs:my_lab/Maze-v0       your own environment
 
 while playing:
   :hint   the next action of a winning walk      :valid  the admissible actions, where known
   :reset  the same task again                    :quit   leave (also Ctrl-D)
 """
+
+_COMMANDS = "Commands: :hint :valid :reset :quit"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +47,18 @@ def run(args: argparse.Namespace) -> int:
     if args.frames:
         kwargs["render_mode"] = "rgb_array"
         args.frames.mkdir(parents=True, exist_ok=True)
-    env = gym.make(resolve_id(args.env_id), **kwargs)
+    env_id = resolve_id(args.env_id)
+    takes = inspect.signature(load_class(str(gym.spec(env_id).kwargs["env_class"]))).parameters
+    if "obs_mode" in takes and not args.frames:
+        kwargs.setdefault("obs_mode", "text")  # a terminal shows no pictures
+    env = gym.make(env_id, **kwargs)
     options = {key: value for key, value in (("split", args.split), ("task_index", args.task)) if value is not None}
     observation, info = env.reset(seed=args.seed, options=options)
     base = env.unwrapped
     if not isinstance(base, AgentEnv):
         raise ValueError("A person plays one member: leave out group_size.")
     again = {"split": info["task_id"].split("/")[1], "task_index": base.task_index}
-    print(f"task {info['task_id']}: {info['task']}")
+    print(f"task {info['task_id']}: {info['task']}\n{_COMMANDS}")
     while True:
         _show(env, observation, info, args.frames)
         action = _ask(info["turn"], base.max_turns)
@@ -60,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
             print("\n".join(info.get("admissible_actions") or ["this environment does not list them"]))
         elif action == ":reset":
             observation, info = env.reset(options=again)
+        elif action.startswith(":"):
+            print(f"Unknown command {action!r}. {_COMMANDS}")
         else:
             observation, reward, terminated, truncated, info = env.step(action)
             refused = "" if info["action_is_valid"] else f"  refused ({info['refusal']})"
