@@ -32,6 +32,7 @@ $(VENV)/.test: $(VENV)/.base
 	  echo "installing the real ALFWorld engine (compiled once, about 5 minutes)"; PATH="$(abspath $(BIN)):$$PATH" $(PIP) "$(TORCH)" -e ".[alfworld]"; \
 	else echo "no g++: the tests that compare with the real ALFWorld engine will be skipped"; fi
 	@$(PIP) -e ".[e5]" || echo "no E5 weights for this platform: their tests will be skipped"
+	@$(BIN)/agent-envs appworld install || echo "AppWorld could not be installed: the tests with its engine will be skipped"
 	@touch $@
 
 demo: $(VENV)/.train

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gymnasium.error import DependencyNotInstalled
 
+from agent_envs.cache import cache_folder
 from agent_envs.envs.appworld.server.mini_build import VERSION as MINI_VERSION
 
 APPWORLD_VERSION = "0.1.3.post1"
@@ -59,8 +60,7 @@ class Install:
 
 def default_install() -> Install:
     """Return the installation below the user's cache folder, which ``XDG_CACHE_HOME`` may name."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Install(folder=(Path(base) if base else Path("~/.cache").expanduser()) / "agent_envs" / "appworld")
+    return Install(folder=cache_folder() / "appworld")
 
 
 def find_python(python: str | None = None) -> str:
