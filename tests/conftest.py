@@ -12,6 +12,22 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # On sys.path, not only imported: spawned workers get the parent's path and import toy_envs by name.
 sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 
+_ALFWORLD_DATA = os.environ.get("ALFWORLD_DATA")
+
+
+@pytest.fixture(autouse=True)
+def alfworld_data_as_the_user_set_it():
+    """Importing the package alfworld sets ALFWORLD_DATA, which the processes that later tests start would inherit."""
+    _restore_alfworld_data()
+    yield
+    _restore_alfworld_data()
+
+
+def _restore_alfworld_data():
+    os.environ.pop("ALFWORLD_DATA", None)
+    if _ALFWORLD_DATA is not None:
+        os.environ["ALFWORLD_DATA"] = _ALFWORLD_DATA
+
 
 @pytest.fixture
 def toys():
