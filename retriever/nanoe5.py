@@ -8,12 +8,10 @@ gives the same tokens), and named tensors, either f32 or Q4_0: blocks of 32 weig
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import shutil
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import numpy.typing as npt
 
 from agent_envs.cache import cache_folder
 from agent_envs.errors import missing_extra
+from agent_envs.quiet import quiet_loading
 
 MODEL_NAME = "multilingual-e5-small-q4"
 _VERSION = 1  # of the converted folder
@@ -102,20 +101,6 @@ def convert(weights: Path, folder: Path) -> None:
         prompts = {"query": "query: ", "passage": "passage: "}
         SentenceTransformer(modules=stages, prompts=prompts, device="cpu").save(str(folder))
     shutil.rmtree(plain)
-
-
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Show no progress bars of transformers in this block."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 import agent_envs  # noqa: F401 - registers the id
 from agent_envs.envs.webshop.env import WebShopEnv
+from agent_envs.envs.webshop.nouns import RULE_AGREEMENT
 from agent_envs.errors import SnapshotError
 from agent_envs.prompts import PromptBuilder
 
@@ -164,7 +165,7 @@ def test_the_score_follows_from_its_parts() -> None:
     assert info["score"] == pytest.approx(info["r_type"] * parts)
     assert (info["r_type"], info["r_att"], info["r_option"], info["r_price"]) == (1.0, 1.0, 0.0, 1.0)
     assert info["query_match"] is True and info["category_match"] is True and info["title_score"] > 0.2
-    assert info["noun_source"] == "rule"
+    assert info["noun_source"] == "rule" and info["noun_agreement"] == RULE_AGREEMENT
 
 
 def test_the_kind_of_product_is_part_of_the_score() -> None:

@@ -141,7 +141,7 @@ def test_nouns_of_spacy_are_taken_for_official_products_where_it_is_installed(tm
     pytest.importorskip("spacy")
     env = WebShopEnv(data_dir=str(write_shop(tmp_path, [])), num_products=70)
     env.reset(seed=0)
-    assert env._info()["noun_source"] == "spacy"
+    assert env._info()["noun_source"] == "spacy" and env._info()["noun_agreement"] == 1.0
     assert WebShopEnv(data_dir=str(tmp_path), nouns="rule").fingerprint() != env.fingerprint()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from agent_envs.quiet import quiet_loading
 from agent_envs.trainers.local.generation import StopFn
 from agent_envs.trainers.recipe import LocalSection
 
@@ -91,7 +92,7 @@ class Policy:
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as a folder that ``transformers`` loads."""
-        with _no_progress_bars():
+        with quiet_loading():
             self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
@@ -151,7 +152,7 @@ def load_policy(path: str | Path, local: LocalSection) -> Policy:
     if str(path).startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir():
         raise ValueError(f"local.model={path} is no folder. Give a folder with config.json and weights, or a hub name.")
     try:
-        with _no_progress_bars():
+        with quiet_loading():
             model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(path)
     except OSError as error:
@@ -178,20 +179,6 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"local.device={name!r} but torch sees no GPU; use local.device=cpu or auto.")
     return device
-
-
-@contextlib.contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """Keep transformers' bars for loading and writing off the terminal, where the run's own progress is shown."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 @contextlib.contextmanager

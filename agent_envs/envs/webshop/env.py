@@ -88,8 +88,8 @@ class WebShopEnv(AgentEnv):
     w_price * r_price)`, where `r_att` and `r_option` are the shares that match (0 if no option is wanted, `w_option`
     is 0 then) and `r_price` is 1 or 0. The type factor `r_type` (1, 0.5, 0.1 or 0) follows from `query_match`,
     `category_match` and `title_score`, the share of the wanted title's nouns in the bought title.
-    `info["noun_source"]` says where these nouns come from: `spacy` as in the official engine, or `rule`, which gives
-    the same type factor for 94 % of pairs of products.
+    `info["noun_source"]` says where these nouns come from: `spacy` as in the official engine, or `rule`;
+    `info["noun_agreement"]` is the share of pairs of products with the same type factor (float, 1.0 with spaCy).
 
     ## Episode end
     `terminated` by a purchase (`success` if the score is 1.0), `truncated` after `max_turns` turns. A finished episode
@@ -241,6 +241,7 @@ class WebShopEnv(AgentEnv):
         return {
             **parts,
             "noun_source": self.engine.nouns.source,
+            "noun_agreement": self.engine.nouns.agreement,
             "admissible_actions": self._session.available_actions(),
         }
 
