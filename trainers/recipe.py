@@ -58,6 +58,9 @@ class AgentEnvsSection:
     """Discount per turn."""
     w: float = 1.0
     """Weight of the step part beside the episode part."""
+    similarity: float | None = None
+    """Let turns share a step group if what they saw is at least this similar, in (0, 1), and not only if their state
+    keys are equal: for results in free text, such as passages. null groups equal state keys."""
     penalty: float = 0.1
     """Coefficient of the penalty for invalid actions. A turn is punished if ``action_is_valid`` is false, which
     includes every reply without a well-formed action (``format_ok`` false): the environment refuses it."""
@@ -71,6 +74,8 @@ class AgentEnvsSection:
     def __post_init__(self) -> None:
         """Check the ranges that no other part of the package checks."""
         _check_range(self, "agent_envs", num_groups=(1, None), group_size=(1, None), seed=(0, None))
+        if self.similarity is not None and not 0.0 < self.similarity < 1.0:
+            raise ValueError(f"agent_envs.similarity must be in (0, 1) or null, got {self.similarity!r}.")
         _check_range(self, "agent_envs", gamma=(0.0, 1.0), w=(0.0, None), penalty=(0.0, None))
         if isinstance(self.panel, Mapping):
             known = ("split", "size", "seed")
@@ -152,7 +157,7 @@ class LocalSection:
     clone_episodes: int = 300
     """Oracle walks to clone."""
     clone_noise: float = 0.3
-    """Share of turns of such a walk that play a random action instead."""
+    """Share of turns of such a walk that play a random action; what is copied there is the oracle's."""
     clone_lr: float = 1e-3
     """Learning rate of cloning."""
     clone_batch_rows: int = 64

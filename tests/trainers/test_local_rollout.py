@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import corridor_env
@@ -267,3 +268,21 @@ def test_panels_of_a_recipe(tmp_path):
 def test_environments_with_images_are_refused(policy):
     with pytest.raises(ValueError, match="obs_mode=text"):
         make_agent(policy, section(env_id="agent_envs/EZPoints-v0"))
+
+
+def test_similar_observations_form_one_step_group():
+    _, episodes = run([RIGHT, LOST, RIGHT], num_groups=1)
+    for episode in episodes:
+        for before, after in zip(episode.samples, episode.samples[1:], strict=False):
+            assert before.seen and before.seen_next == after.seen
+    texts = ["a red mug on the desk", "a red mug on the desk.", "an empty drawer"]
+    relabelled = []
+    for episode in episodes:
+        labels = [texts[(episode.samples[0].turn.member + turn) % 2] for turn in range(len(episode.samples) - 1)]
+        seen = [*labels, texts[2]]
+        samples = [replace(sample, seen=text) for sample, text in zip(episode.samples, seen, strict=True)]
+        relabelled.append(replace(episode, samples=tuple(samples)))
+    assert set(turn_table(relabelled, similarity=0.99)[1].state) == set(texts)
+    _, table = turn_table(relabelled, similarity=0.9)
+    assert len(set(table.state)) == 2
+    assert turn_table(relabelled)[1].state == turn_table(episodes)[1].state

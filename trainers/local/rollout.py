@@ -13,7 +13,7 @@ import numpy as np
 from agent_envs.groups import GroupVectorEnv
 from agent_envs.records import Status, Turn
 from agent_envs.tasks import derive_seed
-from agent_envs.trainers.advantages import TurnTable, groups_with_spread
+from agent_envs.trainers.advantages import TurnTable, groups_with_spread, merge_similar_states
 from agent_envs.trainers.local.agent import Agent, Decision, row_info
 from agent_envs.trainers.local.report import Metrics, Stopwatch
 from agent_envs.trainers.recipe import AgentEnvsSection, LocalSection
@@ -29,6 +29,10 @@ class Sample:
     """As sampled."""
     logprobs: list[float]  # [num_reply_tokens]
     """Of the sampled tokens under the policy that sampled them."""
+    seen: str = ""
+    """Observation acted on."""
+    seen_next: str = ""
+    """What it led to."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +81,7 @@ def play(
     """Play one episode in every row; ``seed`` decides the tasks."""
     with watch.stage("environment"):
         observations, infos = vector.reset(seed=seed, options={"split": split})
-    recorder = _Recorder(vector, first_group, infos)
+    recorder = _Recorder(vector, first_group, observations, infos)
     rows = np.flatnonzero(infos["active"]).tolist()
     while rows:
         decisions = agent.decide(observations, infos, rows)
@@ -87,7 +91,7 @@ def play(
         with watch.stage("environment"):
             actions = [recorder.decisions[row].action for row in rows]
             observations, rewards, terminations, truncations, infos = vector.step(actions, rows=rows)
-            recorder.stepped(rows, rewards, terminations, truncations, infos)
+            recorder.stepped(rows, observations, rewards, terminations, truncations, infos)
         rows = [row for row in rows if not (terminations[row] or truncations[row])]
     return recorder.episodes()
 
@@ -95,11 +99,14 @@ def play(
 class _Recorder:
     """Turns of all rows of one batch as they happen."""
 
-    def __init__(self, vector: GroupVectorEnv, first_group: int, infos: Mapping[str, Any]) -> None:
+    def __init__(
+        self, vector: GroupVectorEnv, first_group: int, observations: Sequence[str], infos: Mapping[str, Any]
+    ) -> None:
         self._groups = (vector.group_index + first_group).tolist()
         self._group_size = vector.group_size
         self._samples: list[list[Sample]] = [[] for _ in self._groups]
         self._last = [row_info(infos, row) for row in range(len(self._groups))]
+        self._seen: list[str] = list(observations)
         self._dropped = [0] * len(self._groups)
         self._cut = [0] * len(self._groups)
         self.decisions: dict[int, Decision] = {}
@@ -120,7 +127,13 @@ class _Recorder:
         return going
 
     def stepped(
-        self, rows: Sequence[int], rewards: Any, terminations: Any, truncations: Any, infos: Mapping[str, Any]
+        self,
+        rows: Sequence[int],
+        observations: Sequence[str],
+        rewards: Any,
+        terminations: Any,
+        truncations: Any,
+        infos: Mapping[str, Any],
     ) -> None:
         """Note what the environments answered."""
         for row in rows:
@@ -148,9 +161,11 @@ class _Recorder:
                 prompt_ids=decision.prompt_ids,
                 reply_ids=decision.reply.ids,
                 logprobs=decision.reply.logprobs,
+                seen=self._seen[row],
+                seen_next=observations[row],
             )
             self._samples[row].append(sample)
-            self._last[row] = info
+            self._last[row], self._seen[row] = info, observations[row]
 
     def episodes(self) -> list[Episode]:
         """Return one episode per row."""
@@ -221,11 +236,15 @@ def sample_groups(
     return drawn, [episode for members in chosen for episode in members]
 
 
-def turn_table(episodes: Sequence[Episode]) -> tuple[list[Sample], TurnTable]:
+def turn_table(episodes: Sequence[Episode], *, similarity: float | None = None) -> tuple[list[Sample], TurnTable]:
     """Return the samples of the episodes and their table.
 
     Turns of episodes lost to errors have weight 0; so has the only episode that such a loss leaves of a group, since
     there is nothing to compare it with.
+
+    Args:
+        episodes: Whole groups.
+        similarity: Group states by similar observations instead of equal keys.
     """
     pairs = [(episode, sample) for episode in episodes for sample in episode.samples]
     turns = [sample.turn for _, sample in pairs]
@@ -236,8 +255,8 @@ def turn_table(episodes: Sequence[Episode]) -> tuple[list[Sample], TurnTable]:
         group=[turn.group for turn in turns],
         traj=[turn.member for turn in turns],
         t=[turn.turn for turn in turns],
-        state=[turn.state_key for turn in turns],
-        next_state=[turn.next_state_key for turn in turns],
+        state=[sample.seen if similarity else sample.turn.state_key for _, sample in pairs],
+        next_state=[sample.seen_next if similarity else sample.turn.next_state_key for _, sample in pairs],
         reward=[turn.reward for turn in turns],
         valid=[turn.action_is_valid for turn in turns],
         terminated=[turn.terminated for turn in turns],
@@ -245,7 +264,7 @@ def turn_table(episodes: Sequence[Episode]) -> tuple[list[Sample], TurnTable]:
         success=[episode.success for episode, _ in pairs],
         weight=[float(episode.usable and episode.group not in alone) for episode, _ in pairs],
     )
-    return [sample for _, sample in pairs], table
+    return [sample for _, sample in pairs], merge_similar_states(table, similarity) if similarity else table
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> Metrics:

@@ -148,7 +148,7 @@ class _Run:
         metrics |= rollout_metrics(drawn)
 
         with watch.stage("advantage"):
-            samples, table = turn_table(episodes)
+            samples, table = turn_table(episodes, similarity=section.similarity)
             advantages = compute_advantages(section.estimator, table, estimator_config(section))
             sizes = table.step_group_sizes()
         real = [row for row in range(len(samples)) if sizes[row] > 0]  # the others belong to episodes lost to errors

@@ -37,7 +37,7 @@ def update(
     """Make the optimizer steps of one iteration.
 
     Every epoch shuffles the turns and cuts them into mini-batches of nearly equal size, about ``mini_batch_rows``
-    each; each is one optimizer step, its gradient summed over micro-batches.
+    each; each is one optimizer step, its gradient summed over micro-batches of turns of similar length.
 
     Args:
         policy: The policy being trained.
@@ -57,6 +57,7 @@ def update(
     for epoch in range(local.epochs):
         order = np.random.Generator(np.random.PCG64(derive_seed(seed, epoch))).permutation(len(samples))
         for rows in np.array_split(order, num_steps):
+            rows = rows[np.argsort([len(samples[row].prompt_ids) for row in rows], kind="stable")]  # less padding
             tokens = sum(len(samples[row].reply_ids) for row in rows)
             optimizer.zero_grad(set_to_none=True)
             parts = []

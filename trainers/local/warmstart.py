@@ -28,10 +28,13 @@ from agent_envs.trainers.local.report import Stopwatch
 from agent_envs.trainers.local.rollout import make_groups, play, rollout_metrics
 from agent_envs.trainers.recipe import Recipe
 
-_FORMAT = 1
+_FORMAT = 2
 _ROWS = 64  # episodes played side by side
 _CHECK_EPISODES = 128
-_GLOBAL_KEYS = ("estimator", "norm", "gamma", "w", "penalty", "penalty_mode", "panel", "num_groups", "group_size")
+_GLOBAL_KEYS = (
+    *("estimator", "norm", "gamma", "w", "similarity", "penalty", "penalty_mode"),
+    *("panel", "num_groups", "group_size"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,10 +92,10 @@ def _build(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> None:
 
 
 def oracle_turns(recipe: Recipe) -> list[Demonstration]:
-    """Return the turns of oracle walks, in which a share of the actions is random.
+    """Return turns with the oracle's answer to each, from walks in which a share of the actions is random.
 
     A random action is one of ``admissible_actions`` where the environment gives them, else of the actions in the
-    oracles' own walks. The oracle answers from wherever that leads.
+    oracles' own walks. It is played, not copied: the oracle answers in every state that such walks lead to.
     """
     section, local = recipe.agent_envs, recipe.local
     rng = np.random.Generator(np.random.PCG64(derive_seed(section.seed, "oracle")))
@@ -115,9 +118,10 @@ def oracle_turns(recipe: Recipe) -> list[Demonstration]:
                     prompt = prompter.prompt(row, observations[row], info)
                     choices = info.get("admissible_actions") or sorted(pool)
                     walk = _oracle(vector.envs[row])
+                    if walk:
+                        turns.append(Demonstration(prompt=prompt.text, reply=oracle_reply(spec, walk[0])))
                     noisy = not walk or rng.random() < local.clone_noise
                     action = str(rng.choice(choices)) if noisy else walk[0]
-                    turns.append(Demonstration(prompt=prompt.text, reply=oracle_reply(spec, action)))
                     prompter.acted(row, action)
                     actions.append(action)
                 observations, _, terminated, truncated, infos = vector.step(actions, rows=rows)

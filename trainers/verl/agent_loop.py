@@ -61,7 +61,7 @@ class EnvAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
         """
         task = kwargs["extra_info"]
         dialogue = await self._in_thread(self._dialogue)
-        episode = _Episode(keep_texts=self.options.similarity is not None, global_steps=kwargs.get("global_steps", 0))
+        episode = _Episode(keep_texts=self.section.similarity is not None, global_steps=kwargs.get("global_steps", 0))
         request_id = uuid4().hex
         async with env_pool(self.section, self.options).lease() as env:
             options = {"split": task["split"], "task_index": int(task["task_index"])}

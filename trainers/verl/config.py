@@ -5,12 +5,15 @@ A recipe has the ``agent_envs:`` section of every backend, a ``verl:`` section (
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.resources
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import gymnasium as gym
 
 from agent_envs.errors import unknown_name
 from agent_envs.memory.registry import memory_path
@@ -32,8 +35,6 @@ class VerlSection:
 
     estimator_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Further options of :class:`~agent_envs.trainers.advantages.EstimatorConfig`, such as ``{lam: 1.0}``."""
-    similarity: float | None = None
-    """Group states whose observations are at least this similar, in (0, 1); null groups equal state keys."""
     max_turn_tokens: int | None = None
     """Longest reply of one turn in a concatenated conversation; null leaves each what is left of the whole."""
     executor: Literal["serial", "threads", "processes"] | None = None
@@ -52,8 +53,6 @@ class VerlSection:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        if self.similarity is not None and not 0.0 < self.similarity < 1.0:
-            raise ValueError(f"verl.similarity must be in (0, 1) or null, got {self.similarity!r}.")
         for key in ("max_turn_tokens", "num_workers", "reset_timeout_s", "step_timeout_s"):
             value = getattr(self, key)
             if value is not None and value <= 0:
@@ -246,11 +245,11 @@ def _check_batches(config: Any, section: AgentEnvsSection) -> None:
             )
 
 
-def check_environment(section: AgentEnvsSection) -> None:
-    """Check that the environment is registered and its prompts fit the recipe.
+def check_environment(section: AgentEnvsSection, options: VerlSection) -> None:
+    """Check that the environment is registered, may run where the recipe says, and its prompts fit the recipe.
 
     Raises:
-        ValueError: For an unknown id or template (with the closest known name).
+        ValueError: For an unknown id or template (with the closest known name), or threads where they are not safe.
     """
     from agent_envs.prompts import PromptBuilder
     from agent_envs.registration import registered_ids
@@ -258,3 +257,8 @@ def check_environment(section: AgentEnvsSection) -> None:
     if ":" not in section.env_id and section.env_id not in registered_ids():
         raise unknown_name("env_id", section.env_id, registered_ids())
     PromptBuilder.for_env(section.env_id, template=section.prompt, obs_mode=section.env_kwargs.get("obs_mode"))
+    if options.executor == "threads":
+        with contextlib.closing(gym.make(section.env_id, **section.env_kwargs)) as env:
+            reason = getattr(env.unwrapped, "no_threads", "")
+        if reason:
+            raise ValueError(f"verl.executor=threads does not go with {section.env_id}: {reason} Leave it null.")

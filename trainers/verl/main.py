@@ -75,7 +75,7 @@ def prepare(recipe: str | Path, overrides: Sequence[str] = ()) -> Any:
         use_cpu()
     check_config(config)
     section, options = sections(config)
-    check_environment(section)
+    check_environment(section, options)
     cache = Path(config.trainer.default_local_dir).resolve().parent / "warm_starts"
     if options.tiny_model is not None:
         from agent_envs.trainers.verl.cpu.models import make_tiny_model
@@ -98,10 +98,11 @@ def use_cpu() -> None:
         os.environ.setdefault(name, value)
     if os.environ["VERL_PLATFORM"] != "cpu":
         raise RuntimeError(f"trainer.device=cpu, but VERL_PLATFORM={os.environ['VERL_PLATFORM']}; unset it.")
+    from agent_envs.trainers.verl.cpu import is_registered, register, vision
+
+    vision.define_missing_operators()  # before verl imports transformers' models
     import verl
     from verl.plugin.platform import get_platform
-
-    from agent_envs.trainers.verl.cpu import is_registered, register
 
     if not is_registered():
         # verl swallows errors of plug-ins. The driver can still register; workers load the plug-in by themselves.

@@ -100,7 +100,7 @@ class AgentEnvsMixin:
         columns = {}
         if section.estimator == "gae":
             columns["value"] = _values(batch, turns)
-        table = turn_table(turns, similarity=options.similarity, **columns)
+        table = turn_table(turns, similarity=section.similarity, **columns)
         result = compute_advantages(section.estimator, table, estimator_config(section, options))
         metrics.update({f"turns/{name}": value for name, value in result.stats.items()})
         metrics["turns/padding_rows"] = float(len(batch.keys) - len(turns.rows))

@@ -79,7 +79,7 @@ class SearchQAEnv(AgentEnv):
     reward to come depends on it. Queries, thoughts and turns are not in it.
 
     To group similar instead of equal results, make the environment with `state_key="observation"` and use the
-    similarity option of the advantage estimators.
+    recipe's `agent_envs.similarity`.
 
     ## Tasks and splits
     `corpus` and `questions`, in this order of choice:

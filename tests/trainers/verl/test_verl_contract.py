@@ -173,3 +173,10 @@ def test_our_own_folder_must_not_pass_for_verl(monkeypatch):
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda name: spec)
     with pytest.raises(ImportError, match="sys.path"):
         requirements.check_verl()
+
+
+def test_the_cpu_engine_overrides_what_is_there():
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+
+    for name in ("_build_module", "_build_fsdp_module", "_merged_lora_per_tensor_param"):
+        assert hasattr(FSDPEngineWithLMHead, name), f"verl changed FSDPEngine.{name}"

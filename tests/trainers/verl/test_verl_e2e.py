@@ -30,13 +30,15 @@ SMALL = [
 ]
 
 
-def train(folder, recipe, *overrides, timeout_s=1500):
+def train(folder, recipe, *overrides, extra_packages=None, timeout_s=1500):
     """Run the command in ``folder`` and return its output and the metrics of each step."""
     names = {item.lstrip("+").partition("=")[0] for item in overrides}
     small = [item for item in SMALL if item.lstrip("+").partition("=")[0] not in names]
     if any(item.startswith("verl.tiny_model=null") for item in overrides):
         small = [item for item in small if "tiny_model" not in item]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+    if extra_packages:
+        environment["PYTHONPATH"] = str(extra_packages)
     run = subprocess.run(
         [sys.executable, "-m", "agent_envs.trainers.verl", recipe, *small, *overrides],
         cwd=folder,
@@ -99,9 +101,19 @@ def test_concatenated_conversations(tmp_path):
         assert line["turns/padding_rows"] == 8 and line["turns/rows"] > 8
 
 
+@pytest.fixture(scope="module")
+def torchvision(tmp_path_factory):
+    """A folder with torchvision, which Qwen's processor needs; beside a CPU build of torch it breaks transformers."""
+    if importlib.util.find_spec("torchvision"):
+        return None
+    folder = tmp_path_factory.mktemp("torchvision")
+    wheel = ["--quiet", "--no-deps", "--target", str(folder), "torchvision==0.28.0"]  # belongs to torch 2.13
+    subprocess.run([sys.executable, "-m", "pip", "install", *wheel], check=True)
+    return folder
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="needs torchvision, in its own environment")
-def test_images(tmp_path):
+def test_images(tmp_path, torchvision):
     _, metrics = train(
         tmp_path,
         "cpu_sokoban_gigpo",
@@ -112,6 +124,7 @@ def test_images(tmp_path):
         "agent_envs.env_kwargs.max_turns=3",
         "agent_envs.prompt=papers",
         "data.max_prompt_length=2048",
+        extra_packages=torchvision,
     )
     check(metrics)
 

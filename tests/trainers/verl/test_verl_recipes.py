@@ -10,6 +10,7 @@ import yaml  # noqa: E402
 from agent_envs.registration import registered_ids  # noqa: E402
 from agent_envs.trainers.advantages import get_estimator  # noqa: E402
 from agent_envs.trainers.verl.config import (  # noqa: E402
+    VerlSection,
     check_config,
     check_environment,
     compose,
@@ -55,7 +56,7 @@ def test_recipe_composes_and_validates(name):
     section, options = sections(config)
     assert section.env_id in KNOWN_IDS
     if section.env_id in registered_ids():
-        check_environment(section)
+        check_environment(section, options)
     get_estimator(section.estimator)
     assert config.actor_rollout_ref.rollout.n == section.group_size
     assert config.data.train_batch_size == section.num_groups
@@ -91,7 +92,7 @@ def test_numbers_of_the_papers(name, prompt, turns, groups, size, rows, steps, k
     assert (actor.optim.lr, actor.use_kl_loss, actor.kl_loss_coef, actor.kl_loss_type) == (1e-6, True, kl, "low_var_kl")
     assert rollout.temperature == 1.0
     assert rollout.val_kwargs.temperature == (0 if name.startswith("search") else 0.4)
-    assert options.similarity == (0.9 if name.startswith("search") else None)
+    assert section.similarity == (0.9 if name.startswith("search") else None)
     assert config.trainer.n_gpus_per_node == gpus
 
 
@@ -196,8 +197,8 @@ def test_bad_settings_are_refused(composed, overrides, words):
     ("overrides", "words"),
     [
         (["agent_envs.gama=0.9"], ["agent_envs.gama", "'gamma'"]),
-        (["verl.similarty=0.9"], ["verl.similarty", "'similarity'"]),
-        (["verl.similarity=1.5"], ["verl.similarity", "1.5"]),
+        (["verl.executr=serial"], ["verl.executr", "'executor'"]),
+        (["agent_envs.similarity=1.5"], ["agent_envs.similarity", "1.5"]),
         (["verl.num_workers=0"], ["verl.num_workers"]),
         (["verl.random_model=qwen2"], ["tiny_model", "random_model"]),
     ],
@@ -216,7 +217,15 @@ def test_unknown_recipes_and_environments():
         compose("missing.yaml")
     section, _ = sections(compose(CPU, ["agent_envs.env_id=agent_envs/EZPoint-v0"]))
     with pytest.raises(ValueError, match="Did you mean 'agent_envs/EZPoints-v0'"):
-        check_environment(section)
+        check_environment(section, VerlSection())
+
+
+def test_threads_are_refused_where_the_environment_forbids_them(monkeypatch):
+    section, options = sections(compose(CPU, ["verl.executor=threads"]))
+    check_environment(section, options)
+    monkeypatch.setattr("agent_envs.core.AgentEnv.no_threads", "It owns a device.")
+    with pytest.raises(ValueError, match="verl.executor=threads does not go with .*EZPoints-v0: It owns a device"):
+        check_environment(section, options)
 
 
 def test_a_file_may_build_on_a_bundled_recipe(tmp_path):

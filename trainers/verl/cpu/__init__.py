@@ -13,12 +13,12 @@ ROLLOUT = "hf_cpu"
 
 def register() -> None:
     """Make the CPU platform and its rollout known to verl; calling it again is harmless."""
+    from agent_envs.trainers.verl.cpu import vision
+
+    vision.define_missing_operators()  # before anything below imports transformers' models
     from verl.workers.rollout import base
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
-    from agent_envs.trainers.verl.cpu import vision
-
-    vision.define_missing_operators()
     importlib.import_module("agent_envs.trainers.verl.cpu.platform")  # registers itself
     RolloutReplicaRegistry.register(ROLLOUT, _load_replica)
     # verl has no public way to register the sender of weights.

@@ -220,7 +220,6 @@ class WeightSender(BaseRollout):  # type: ignore[misc]
         self, weights: Iterable[tuple[str, torch.Tensor]], global_steps: int | None = None, **unused: Any
     ) -> None:
         """Send all weights; every rank has to take them, or the others wait forever in the gathering of shards."""
-        # LoRA merges in bf16; the server computes in float32.
         state = {name: tensor.detach().cpu().float().clone() for name, tensor in weights}
         server = ray.get_actor(_actor_name(int(os.environ.get("RANK", "0"))))
         await server.load_weights.remote(state, global_steps)
