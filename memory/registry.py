@@ -12,6 +12,7 @@ from agent_envs.memory.base import Memory
 ENTRY_POINT_GROUP = "agent_envs.memory"
 
 _REGISTRY: dict[str, str] = {
+    "household": "agent_envs.memory.household:HouseholdMemory",
     "none": "agent_envs.memory.window:NoMemory",
     "summary": "agent_envs.memory.summary:SummaryMemory",
     "window": "agent_envs.memory.window:WindowMemory",

@@ -157,7 +157,10 @@ class LocalSection:
     clone_episodes: int = 300
     """Oracle walks to clone."""
     clone_noise: float = 0.3
-    """Share of turns of such a walk that play a random action; what is copied there is the oracle's."""
+    """Share of turns of such a walk that play a random action instead."""
+    clone_dagger: bool = False
+    """Copy the oracle's answers wherever random actions and the policy's own episodes lead (DAgger, Ross et al. 2011),
+    instead of the walks with their random actions. The policy then knows its mistakes, but explores less."""
     clone_lr: float = 1e-3
     """Learning rate of cloning."""
     clone_batch_rows: int = 64

@@ -47,7 +47,7 @@ def test_entry_point(plugin, monkeypatch):
 
 
 def test_unknown_name_suggests():
-    with pytest.raises(ValueError, match="Unknown memory 'windw'. Did you mean 'window'\\? Known: none, .*window"):
+    with pytest.raises(ValueError, match="Unknown memory 'windw'. Did you mean 'window'\\? Known: .*none, .*window"):
         make_memory("windw")
 
 

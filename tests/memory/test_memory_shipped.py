@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_envs.memory import Budget, Memory, SummaryMemory, WindowMemory, make_memory
 
 VALID, REFUSED = {"action_is_valid": True}, {"action_is_valid": False}
-NAMES = ("none", "window", "summary")
+NAMES = ("none", "window", "summary", "household")
 
 
 def play(memory, num_turns, *, start=0):
@@ -71,7 +71,7 @@ def test_reset_forgets():
         memory.reset(task_id="t", observation="new")
         assert memory.render(Budget()) == make_memory("none").render(Budget())
         memory.store(observation="o", action="first", info=VALID)
-        assert name == "none" or "[Observation 1: 'new', Action 1: 'first']" in shown(memory)
+        assert name in ("none", "household") or "[Observation 1: 'new', Action 1: 'first']" in shown(memory)
 
 
 def test_members_share_nothing():
@@ -159,6 +159,41 @@ def test_summary_shows_the_actions_taken_last():
     assert "- 'b'" not in text and "r" * 121 not in text
 
 
+# ------------------------------------------------------------------ household
+
+
+def household(*commands, **kwargs):
+    memory = make_memory("household", **kwargs)
+    memory.reset(task_id="t", observation="a room")
+    for command in commands:
+        refused, command = command.startswith("!"), command.lstrip("!")
+        answer = "Nothing happens." if refused else f"after {command}"
+        memory.store(observation=answer, action=command, info=REFUSED if refused else VALID)
+    return shown(memory)
+
+
+def test_household_notes():
+    assert household() == household("look") == ""
+    search = ["go to shelf 1", "go to microwave 1", "go to shelf 1"]
+    assert household(*search) == "Been at: microwave 1, shelf 1."
+    assert household(*search, max_places=1) == "Been at: shelf 1."
+    assert household("take mug 1 from shelf 1") == household("take mug 1 from shelf 1", "look") == "Holding: mug 1."
+    held = ["take mug 1 from shelf 1", "heat mug 1 with microwave 1"]
+    assert household(*held) == "Holding: mug 1, hot."
+    for place in ("move mug 1 to shelf 1", "put mug 1 in/on shelf 1"):
+        assert household(*held, place) == ""
+    assert household(*held, "move mug 1 to shelf 1", "take mug 2 from shelf 1") == "Holding: mug 2."
+
+
+def test_household_shows_the_last_answer_until_a_command_is_taken():
+    tried = ["go to shelf 1", "!take mug 1 from shelf 1", "!heat mug 1", "!go to shelf 1"]
+    assert household(*tried).splitlines() == [
+        "Been at: shelf 1.", "after go to shelf 1", "Refused: heat mug 1; go to shelf 1"
+    ]  # fmt: skip
+    assert household(*tried, "look") == "Been at: shelf 1."
+    assert household("!x", history_length=0) == ""
+
+
 # ------------------------------------------------------------------ state
 
 
@@ -172,7 +207,7 @@ def test_state_goes_through_json(name, at):
     assert shown(play(copy, 9, start=max(at, 1))) == shown(play(memory, 9, start=max(at, 1)))
 
 
-@pytest.mark.parametrize("name", ["window", "summary"])
+@pytest.mark.parametrize("name", ["window", "summary", "household"])
 @pytest.mark.parametrize("state", [{}, {"turns": 3}, {"log": {}}, {"x": 1}, {"log": {"turns": [[1]]}, "actions": []}])
 def test_damaged_state_is_refused_and_changes_nothing(name, state):
     memory = play(make_memory(name), 3)

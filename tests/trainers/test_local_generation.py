@@ -21,6 +21,20 @@ def policy() -> Policy:
     return make_policy(build_tiny_model(len(tokenizer), LOCAL, seed=3), tokenizer, LOCAL)
 
 
+def test_frequent_phrases_are_one_token_and_cells_and_numbered_things_too():
+    lines = [f"You arrive at drawer {n}. On the drawer {n}, you see a mug {n % 3}." for n in range(6)]
+    tokenizer = build_tokenizer([*lines, "go to drawer 2", "#_XP\n#O_#"])
+
+    def pieces(text):
+        return [tokenizer.decode([token]) for token in tokenizer(text)["input_ids"]]
+
+    parts = ["You arrive at", " drawer 4", ". On the", " drawer 4", ", you see a", " mug 1", "."]
+    assert pieces(lines[4]) == parts
+    assert pieces("#_XP\n#O_#") == list("#_XP\n#O_#")
+    for text in (*lines, "You see a go mug 2", "never said: Zebra 77"):
+        assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
 def uniforms(rows: int, length: int = 12, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random((rows, length))
 

@@ -301,6 +301,35 @@ def test_a_warm_start_that_falls_short_warns(tmp_path):
         warmstart.initial_policy(recipe(clone_target=0.99, clone_max_steps=2), tmp_path, lambda text: None)
 
 
+def test_dagger_copies_the_oracle_wherever_play_leads(tmp_path, monkeypatch):
+    walks = warmstart.oracle_turns(recipe(clone_noise=1.0))
+    assert walks and all(turn.reply == "right</action>" for turn in walks)  # the walks know no other action
+    pool = ["left", "right", "dance"]
+    monkeypatch.setattr(warmstart, "_oracle", lambda env: [*env.unwrapped.example_actions(), *pool])
+    copied = {turn.reply for turn in warmstart.oracle_turns(recipe(clone_noise=1.0))}
+    assert copied == {"left</action>", "right</action>", "dance</action>"}
+    taught = warmstart.oracle_turns(recipe(clone_noise=1.0, clone_dagger=True))
+    assert {turn.reply for turn in taught} == {"right</action>"} and len({turn.prompt for turn in taught}) == 5
+
+    monkeypatch.setattr(warmstart, "_clone_step", lambda policy, optimizer, batch: None)
+    real = warmstart._measure
+
+    def measure(*args):
+        success, answers = real(*args)
+        measured.append(answers)
+        return success, answers
+
+    measured: list[dict] = []
+    monkeypatch.setattr(warmstart, "_measure", measure)
+    short = {"clone_target": 0.99, "clone_max_steps": 10}
+    with pytest.warns(UserWarning, match="below local.clone_target"):
+        warmstart.initial_policy(recipe(clone_dagger=True, **short), tmp_path, lambda text: None)
+    assert len(measured) == 2 and all(set(answers.values()) == {"right"} for answers in measured)
+    with pytest.warns(UserWarning, match="below local.clone_target"):
+        warmstart.initial_policy(recipe(**short), tmp_path, lambda text: None)
+    assert measured[2:] == [{}, {}]
+
+
 @pytest.mark.parametrize(
     ("spec", "action", "reply"),
     [

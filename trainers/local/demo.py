@@ -1,4 +1,4 @@
-"""The demo: GRPO, GiGPO and G2PO train a tiny model from one and the same start; one table, one picture.
+"""The demo: GRPO, GiGPO and G2PO train a tiny model from one and the same start; then GiGPO learns household chores.
 
 Run it with ``python -m agent_envs.trainers.local.demo``. It needs no model and no network.
 """
@@ -23,14 +23,14 @@ ESTIMATORS = {"grpo": "GRPO", "gigpo": "GiGPO", "g2po": "G2PO"}
 
 
 def run_demo(out: Path, overrides: Sequence[str] = ()) -> dict[str, PanelResult]:
-    """Train the three recipes, print the table and write ``curves.png`` and ``demo.json``.
+    """Train the recipes, print the tables and write ``curves.png``, ``household.png`` and ``demo.json``.
 
     Args:
         out: Folder of the demo. A demo that was interrupted there goes on.
-        overrides: Overrides of all three recipes.
+        overrides: Overrides of all recipes.
 
     Returns:
-        The final panel result of each estimator.
+        The final panel results by name: ``grpo``, ``gigpo``, ``g2po``, and ``household``.
     """
     began = time.perf_counter()
     results: dict[str, PanelResult] = {}
@@ -48,12 +48,28 @@ def run_demo(out: Path, overrides: Sequence[str] = ()) -> dict[str, PanelResult]
     print()
     print_table(title, ["", "success", "95% interval", "return", "turns"], rows)
     figures.draw_curves(curves, out / "curves.png", title=title)
-    seconds = time.perf_counter() - began
-    summary = {"seconds": seconds, "start": start["eval/success"]}
+    summary = {"start": start["eval/success"]}
     summary |= {key: result.success_rate for key, result in results.items()}
+    results["household"], household = _household(out, overrides)
+    summary |= household | {"seconds": time.perf_counter() - began}
     write_atomically(out / "demo.json", json.dumps(summary, indent=1) + "\n")
-    print(f"\n{seconds:.0f} s. The curves are in {out / 'curves.png'}, each run beside it in a folder of its own.")
+    print(
+        f"\n{summary['seconds']:.0f} s. The curves are in {out / 'curves.png'} and {out / 'household.png'}, each run "
+        "beside them in a folder of its own."
+    )
     return results
+
+
+def _household(out: Path, overrides: Sequence[str]) -> tuple[PanelResult, dict[str, float]]:
+    """Train the recipe of ALFWorld's small rooms; return its result and the figures of the summary."""
+    print("\nNow household chores: ALFWorld's small rooms, where objects have to be found first.")
+    folder = out / "household"
+    recipe = load_recipe("alfworld_tiny_gigpo", overrides=overrides)
+    result = train(recipe, folder, resume=(folder / "checkpoints").is_dir()).final
+    lines = read_metrics(folder / "metrics.jsonl")
+    figures.draw_curves({"GiGPO": lines}, out / "household.png", title=f"{recipe.agent_envs.env_id}, small rooms")
+    start = next(line["eval/success"] for line in lines if "eval/success" in line)
+    return result, {"household_start": start, "household": result.success_rate}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,11 +17,14 @@ from agent_envs.quiet import quiet_loading
 from agent_envs.trainers.local.generation import StopFn
 from agent_envs.trainers.recipe import LocalSection
 
-# Words with their leading blank and whole numbers are one piece, tags too; capitals stand alone, so that every cell
-# of a grid such as "#_XP" is one token.
-_PIECES = r"</?[a-z]+>| ?[A-Z]?[a-z]+| ?[A-Z]| ?[0-9]+|\s|."
+# Words with their leading blank and whole numbers are one piece, a word with its number ("drawer 2") and tags too;
+# capitals stand alone, so that every cell of a grid such as "#_XP" is one token.
+_PIECES = r"</?[a-z]+>| ?[a-z]+ [0-9]+| ?[A-Z]?[a-z]+| ?[A-Z]| ?[0-9]+|\s|."
+_IN_PHRASES = r" ?[A-Z]?[a-z]+|[,.:]"
 _SPECIAL = ("<pad>", "<eos>", "<unk>")
 _MAX_PIECES = 4096
+_MAX_PHRASES = 256
+_MAX_PHRASE_PIECES = 6
 _REPLY = "reply-stands-here"
 
 
@@ -98,23 +101,45 @@ class Policy:
 
 
 def build_tokenizer(texts: Iterable[str]) -> Any:
-    """Return a tokenizer whose pieces are the words and symbols of the texts, and single ASCII characters besides.
+    """Return a tokenizer whose pieces are words, symbols and frequent phrases of the texts, and ASCII characters.
 
-    Any ASCII text, and any text made of the pieces, is decoded to itself.
+    Environments say the same few sentences again and again: phrases make prompts and replies much shorter, and a step
+    of a small model that much cheaper. Any ASCII text, and any text made of the pieces, is decoded to itself.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    counts = Counter(piece for text in texts for piece in re.findall(_PIECES, text, re.DOTALL))
+    lines = Counter(line for text in texts for line in text.splitlines(keepends=True))
+    split = {line: re.findall(_PIECES, line, re.DOTALL) for line in lines}
+    counts: Counter[str] = Counter()
+    for line, number in lines.items():
+        for piece in split[line]:
+            counts[piece] += number
     pieces = sorted(piece for piece, _ in counts.most_common(_MAX_PIECES) if piece not in _SPECIAL)
+    pieces += _phrases(split.values())
     characters = [chr(code) for code in (9, 10, *range(32, 127)) if chr(code) not in counts]
     # Whole pieces beat their characters; characters spell what the texts never said.
     vocabulary = [(token, 0.0) for token in _SPECIAL]
     vocabulary += [(piece, -1.0) for piece in pieces] + [(character, -20.0) for character in characters]
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+
+
+def _phrases(lines: Iterable[list[str]]) -> list[str]:
+    """Return the sequences of words that save most tokens in different lines, which are given as pieces."""
+    saved: Counter[str] = Counter()
+    for pieces in lines:
+        inside = [re.fullmatch(_IN_PHRASES, piece) is not None for piece in pieces]
+        for start in range(len(pieces)):
+            for end in range(start + 1, min(start + _MAX_PHRASE_PIECES, len(pieces)) + 1):
+                if not inside[end - 1]:
+                    break
+                phrase = "".join(pieces[start:end])
+                if end - start > 1 and re.search("[a-z]{2}", phrase):
+                    saved[phrase] += end - start - 1
+    return sorted(phrase for phrase, _ in saved.most_common(_MAX_PHRASES))
 
 
 def build_tiny_model(vocab_size: int, local: LocalSection, seed: int) -> Any:

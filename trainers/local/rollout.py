@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -75,8 +75,15 @@ def make_groups(
     return vector
 
 
+class Player(Protocol):
+    """What plays: an :class:`~agent_envs.trainers.local.agent.Agent`, or something around one."""
+
+    def decide(self, observations: Sequence[Any], infos: Mapping[str, Any], rows: Sequence[int]) -> list[Decision]:
+        """Return one decision per entry of ``rows``."""
+
+
 def play(
-    vector: GroupVectorEnv, agent: Agent, *, seed: int, split: str, first_group: int, watch: Stopwatch
+    vector: GroupVectorEnv, agent: Player, *, seed: int, split: str, first_group: int, watch: Stopwatch
 ) -> list[Episode]:
     """Play one episode in every row; ``seed`` decides the tasks."""
     with watch.stage("environment"):

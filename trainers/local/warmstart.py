@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from agent_envs.groups import GroupVectorEnv
 from agent_envs.keys import digest
 from agent_envs.tags import ReplySpec
 from agent_envs.tasks import derive_seed, write_atomically
-from agent_envs.trainers.local.agent import Agent, Prompter, row_info
+from agent_envs.trainers.local.agent import Agent, Decision, Prompter, row_info
 from agent_envs.trainers.local.checkpoint import write_folder
 from agent_envs.trainers.local.generation import pad_right, reply_logprobs
 from agent_envs.trainers.local.policy import Policy, build_tiny_model, build_tokenizer, load_policy, make_policy
@@ -92,10 +93,11 @@ def _build(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> None:
 
 
 def oracle_turns(recipe: Recipe) -> list[Demonstration]:
-    """Return turns with the oracle's answer to each, from walks in which a share of the actions is random.
+    """Return the turns of oracle walks, in which a share of the actions is random.
 
     A random action is one of ``admissible_actions`` where the environment gives them, else of the actions in the
-    oracles' own walks. It is played, not copied: the oracle answers in every state that such walks lead to.
+    oracles' own walks. The oracle answers from wherever that leads. With ``clone_dagger`` a random action is played,
+    not copied, and as often one that is refused here as one that is possible.
     """
     section, local = recipe.agent_envs, recipe.local
     rng = np.random.Generator(np.random.PCG64(derive_seed(section.seed, "oracle")))
@@ -111,17 +113,20 @@ def oracle_turns(recipe: Recipe) -> list[Demonstration]:
             rows = np.flatnonzero(infos["active"]).tolist()[: local.clone_episodes - batch * _ROWS]
             walks = {row: _oracle(vector.envs[row]) for row in rows}
             pool |= {action for walk in walks.values() for action in walk}
+            anywhere = sorted(pool)
             while rows:
                 actions = []
                 for row in rows:
                     info = row_info(infos, row)
                     prompt = prompter.prompt(row, observations[row], info)
-                    choices = info.get("admissible_actions") or sorted(pool)
+                    choices = info.get("admissible_actions") or anywhere
+                    if local.clone_dagger and rng.random() < 0.5:
+                        choices = anywhere
                     walk = _oracle(vector.envs[row])
-                    if walk:
-                        turns.append(Demonstration(prompt=prompt.text, reply=oracle_reply(spec, walk[0])))
                     noisy = not walk or rng.random() < local.clone_noise
                     action = str(rng.choice(choices)) if noisy else walk[0]
+                    copied = walk[0] if walk and local.clone_dagger else action
+                    turns.append(Demonstration(prompt=prompt.text, reply=oracle_reply(spec, copied)))
                     prompter.acted(row, action)
                     actions.append(action)
                 observations, _, terminated, truncated, infos = vector.step(actions, rows=rows)
@@ -159,6 +164,8 @@ def clone(
 ) -> list[list[float]]:
     """Train on the demonstrations until the sampled success rate reaches ``clone_target``.
 
+    With ``clone_dagger`` the states that the measured episodes lead to are added with the oracle's answers.
+
     Returns:
         Pairs of step and measured success rate.
     """
@@ -171,13 +178,16 @@ def clone(
     rng = np.random.Generator(np.random.PCG64(derive_seed(section.seed, "clone")))
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=local.clone_lr, betas=(0.9, 0.95), weight_decay=0.0)
     history: list[list[float]] = []
-    vector = make_groups(section, local, _CHECK_EPISODES, 1)
+    vector = make_groups(section, local, _CHECK_EPISODES, 1, executor="serial" if local.clone_dagger else None)
     try:
         for step in range(1, local.clone_max_steps + 1):
             batch = [rows[index] for index in rng.integers(len(rows), size=local.clone_batch_rows)]
             _clone_step(policy, optimizer, batch)
             if step % local.clone_check_every == 0:
-                success = _measure(policy, recipe, vector)
+                success, answers = _measure(policy, recipe, vector, step)
+                rows += [
+                    (list(prompt), policy.encode(oracle_reply(spec, item)) + end) for prompt, item in answers.items()
+                ]
                 history.append([step, success])
                 say(f"warm start: step {step}, {success:.1%} success")
                 if success >= local.clone_target:
@@ -206,10 +216,16 @@ def _clone_step(policy: Policy, optimizer: torch.optim.Optimizer, batch: list[tu
     optimizer.step()
 
 
-def _measure(policy: Policy, recipe: Recipe, vector: Any) -> float:
-    """Return the success rate of sampled episodes on training tasks that are the same in every call."""
-    section = recipe.agent_envs
-    seed = derive_seed(section.seed, "clone check")
+def _measure(
+    policy: Policy, recipe: Recipe, vector: GroupVectorEnv, step: int
+) -> tuple[float, dict[tuple[int, ...], str]]:
+    """Play training tasks: the same in every call, or others with ``clone_dagger``, which learns from them.
+
+    Returns:
+        The success rate of the sampled episodes, and with ``clone_dagger`` the oracle's answer to each prompt.
+    """
+    section, dagger = recipe.agent_envs, recipe.local.clone_dagger
+    seed = derive_seed(section.seed, "clone check", *([step] if dagger else []))
     agent = Agent(
         policy,
         section,
@@ -217,5 +233,23 @@ def _measure(policy: Policy, recipe: Recipe, vector: Any) -> float:
         temperature=recipe.local.temperature,
         row_seed=lambda row, task_id, turn: derive_seed(seed, row, turn),
     )
-    episodes = play(vector, agent, seed=seed, split=section.split, first_group=0, watch=Stopwatch())
-    return float(rollout_metrics(episodes)["rollout/success"])
+    player = _AskingTheOracle(agent, vector) if dagger else agent
+    episodes = play(vector, player, seed=seed, split=section.split, first_group=0, watch=Stopwatch())
+    answers = player.answers if isinstance(player, _AskingTheOracle) else {}
+    return float(rollout_metrics(episodes)["rollout/success"]), answers
+
+
+class _AskingTheOracle:
+    """Plays as an agent does, and notes what the oracle would have done in its place."""
+
+    def __init__(self, agent: Agent, vector: GroupVectorEnv) -> None:
+        self._agent, self._vector = agent, vector
+        self.answers: dict[tuple[int, ...], str] = {}
+
+    def decide(self, observations: Sequence[Any], infos: Mapping[str, Any], rows: Sequence[int]) -> list[Decision]:
+        walks = [_oracle(self._vector.envs[row]) for row in rows]
+        decisions = self._agent.decide(observations, infos, rows)
+        for walk, decision in zip(walks, decisions, strict=True):
+            if walk and decision.prompt_ids:
+                self.answers[tuple(decision.prompt_ids)] = walk[0]
+        return decisions

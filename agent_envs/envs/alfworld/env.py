@@ -29,8 +29,8 @@ _MAX_ACTION_LENGTH = 4096
 _MAX_OBSERVATION_LENGTH = 1 << 16
 # The command that puts an object down, as the other text release spells it.
 _FOREIGN_PLACE = {
-    "0.4": re.compile(r"put .+ (?:in/on|in|on) .+"),
-    "0.3": re.compile(r"move .+ to .+"),
+    "0.4": re.compile(r"put .+ \d+ (?:in/on|in|on) .+ \d+"),
+    "0.3": re.compile(r"move .+ \d+ to .+ \d+"),
 }
 _warned_of_grammar = False
 
