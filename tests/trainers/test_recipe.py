@@ -83,6 +83,7 @@ def test_number_without_a_dot_is_a_number(tmp_path):
         ("  gamma: high\n", TypeError, ["agent_envs.gamma", "number", "high"]),
         ("  gamma: 1.5\n", ValueError, ["agent_envs.gamma", "[0, 1]", "1.5"]),
         ("  gamma: .nan\n", TypeError, ["agent_envs.gamma", "finite"]),
+        ("  similarity: 1.0\n", ValueError, ["agent_envs.similarity", "(0, 1)", "1.0"]),
         ("  context: stepwise\n", ValueError, ["agent_envs.context", "step, concatenated", "stepwise"]),
         ("  norm: std\n", ValueError, ["agent_envs.norm", "mean_std_norm"]),
         ("  env_kwargs: [1]\n", TypeError, ["agent_envs.env_kwargs", "mapping"]),

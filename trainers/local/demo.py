@@ -1,4 +1,4 @@
-"""The demo: GRPO, GiGPO and G2PO train a tiny model from one and the same start; then GiGPO learns household chores.
+"""The demo: GRPO, GiGPO and G2PO train a tiny model from one and the same start; then G2PO learns household chores.
 
 Run it with ``python -m agent_envs.trainers.local.demo``. It needs no model and no network.
 """
@@ -64,10 +64,10 @@ def _household(out: Path, overrides: Sequence[str]) -> tuple[PanelResult, dict[s
     """Train the recipe of ALFWorld's small rooms; return its result and the figures of the summary."""
     print("\nNow household chores: ALFWorld's small rooms, where objects have to be found first.")
     folder = out / "household"
-    recipe = load_recipe("alfworld_tiny_gigpo", overrides=overrides)
+    recipe = load_recipe("alfworld_tiny_g2po", overrides=overrides)
     result = train(recipe, folder, resume=(folder / "checkpoints").is_dir()).final
     lines = read_metrics(folder / "metrics.jsonl")
-    figures.draw_curves({"GiGPO": lines}, out / "household.png", title=f"{recipe.agent_envs.env_id}, small rooms")
+    figures.draw_curves({"G2PO": lines}, out / "household.png", title=f"{recipe.agent_envs.env_id}, small rooms")
     start = next(line["eval/success"] for line in lines if "eval/success" in line)
     return result, {"household_start": start, "household": result.success_rate}
 
