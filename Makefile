@@ -1,5 +1,5 @@
 # Two commands do everything on a bare machine with Python >= 3.11, make and gcc:
-#   make demo   installs and trains three algorithms from one warm start, with a picture
+#   make demo   installs and trains three algorithms from one warm start, then one in a household, with pictures
 #   make test   installs and runs lint, types and tests; skips by name what needs a missing tool
 PYTHON ?= python3
 VENV   ?= .venv

@@ -30,7 +30,7 @@ def test_issue_fields_are_the_fields():
         fields
         == (
             "env_id env_kwargs split num_groups group_size memory memory_kwargs prompt context estimator norm gamma w "
-            "penalty penalty_mode panel seed"
+            "similarity penalty penalty_mode panel seed"
         ).split()
     )
 
