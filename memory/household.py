@@ -23,14 +23,16 @@ _TAKE = re.compile(r"take (.+) from .+")
 _PLACE = re.compile(r"(?:move|put) .+")
 _TREAT = re.compile(r"(clean|heat|cool) .+")
 _GO = re.compile(r"go to (.+)")
+_AROUND = " \t\r\n\"'`"
 _NOW = {"clean": "clean", "heat": "hot", "cool": "cool"}
 
 
 class HouseholdMemory(Memory):
     """Shows where the agent has been, what it holds, and after refused commands the last useful answer; for ALFWorld.
 
-    It reads the agent's own commands, and of those only the ones that the environment took. The whole text is a few
-    words, so that small models can use it::
+    It reads the agent's own commands, and of those only the ones that the environment took; of an object it shows the
+    last treatment since it was taken. The whole text is a few words, so that small models can use it. It fits the
+    templates ``compact`` and your own; the papers' ones announce whole turns::
 
         Been at: cabinet 2, fridge 1, microwave 1.
         Holding: mug 1, hot.
@@ -71,6 +73,7 @@ class HouseholdMemory(Memory):
             self._refused.append(neutralise(action)[:MAX_REFUSED_CHARS])
             return
         self._answer, self._refused = history_text(observation), []
+        action = " ".join(action.lower().strip(_AROUND).removesuffix(".").split())  # as ALFWorld reads it
         if went := _GO.fullmatch(action):
             self._places = [place for place in self._places if place != went[1]] + [went[1]]
         elif took := _TAKE.fullmatch(action):
@@ -102,8 +105,10 @@ class HouseholdMemory(Memory):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a value of :meth:`state_dict`."""
         with reading_state():
-            places, refused = ([str(item) for item in state[key]] for key in ("places", "refused"))
-            held, treated = map(str, state["held"])
+            lists = [state["places"], state["refused"], state["held"]]
+            if not all(isinstance(part, list) and all(isinstance(item, str) for item in part) for part in lists):
+                raise ValueError("its parts are no lists of texts")
+            places, refused, (held, treated) = lists[0][:], lists[1][:], lists[2]
             answer = state["answer"]
             if not (answer is None or isinstance(answer, str)):
                 raise ValueError("its answer is no text")

@@ -168,7 +168,7 @@ class LocalSection:
     clone_check_every: int = 20
     """Cloning steps between measurements of the success rate."""
     clone_max_steps: int = 2000
-    """Cloning steps at most; reaching none of the target by then is an error."""
+    """Cloning steps at most; not reaching the target by then is a warning."""
 
     def __post_init__(self) -> None:
         """Check ranges."""

@@ -194,6 +194,34 @@ def test_household_shows_the_last_answer_until_a_command_is_taken():
     assert household("!x", history_length=0) == ""
 
 
+def test_household_reads_commands_as_the_environment_does():
+    assert household("Go to Fridge 1.", " go to  fridge 1", "'go to fridge 1'") == "Been at: fridge 1."
+    assert household("take mug 1 from shelf 1", "Move  mug 1 to shelf 1.") == ""
+
+
+def test_household_state_and_budget():
+    memory = make_memory("household")
+    memory.reset(task_id="t", observation="a room")
+    commands = ["go to shelf 1", "take mug 1 from shelf 1", "go to microwave 1", "heat mug 1 with microwave 1"]
+    for command in commands:
+        memory.store(observation=f"after {command}", action=command, info=VALID)
+    memory.store(observation="Nothing happens.", action="dance", info=REFUSED)
+    lines = ["Been at: shelf 1, microwave 1.", "Holding: mug 1, hot.", f"after {commands[-1]}", "Refused: dance"]
+    assert shown(memory).splitlines() == lines
+    copy = make_memory("household")
+    copy.load_state_dict(json.loads(json.dumps(memory.state_dict())))
+    for each in (memory, copy):
+        each.store(observation="ok", action="move mug 1 to microwave 1", info=VALID)
+        assert shown(each) == lines[0]
+    copy.load_state_dict(json.loads(json.dumps({**memory.state_dict(), "held": ["mug 1", "hot"]})))
+    full = shown(copy)
+    kept = [shown(copy, Budget(limit)) for limit in range(len(full) + 1)]
+    assert set(kept) == {"", lines[1], full} and all(len(text) <= limit for limit, text in enumerate(kept))
+    for damage in ({"places": "abc"}, {"held": "xy"}, {"held": ["a"]}, {"refused": [1]}, {"answer": 3}):
+        with pytest.raises(ValueError, match="Not a state of this memory"):
+            copy.load_state_dict({**memory.state_dict(), **damage})
+
+
 # ------------------------------------------------------------------ state
 
 

@@ -311,13 +311,16 @@ def test_dagger_copies_the_oracle_wherever_play_leads(tmp_path, monkeypatch):
     taught = warmstart.oracle_turns(recipe(clone_noise=1.0, clone_dagger=True))
     assert {turn.reply for turn in taught} == {"right</action>"} and len({turn.prompt for turn in taught}) == 5
 
-    monkeypatch.setattr(warmstart, "_clone_step", lambda policy, optimizer, batch: None)
+    seen: set[tuple[int, ...]] = set()
+    monkeypatch.setattr(
+        warmstart, "_clone_step", lambda policy, optimizer, batch: seen.update(tuple(p) for p, _ in batch)
+    )
     real = warmstart._measure
 
     def measure(*args):
         success, answers = real(*args)
         measured.append(answers)
-        return success, answers
+        return success, {**answers, (3, 4, 5): "left"}
 
     measured: list[dict] = []
     monkeypatch.setattr(warmstart, "_measure", measure)
@@ -325,6 +328,7 @@ def test_dagger_copies_the_oracle_wherever_play_leads(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="below local.clone_target"):
         warmstart.initial_policy(recipe(clone_dagger=True, **short), tmp_path, lambda text: None)
     assert len(measured) == 2 and all(set(answers.values()) == {"right"} for answers in measured)
+    assert (3, 4, 5) in seen  # what a measurement found is copied afterwards
     with pytest.warns(UserWarning, match="below local.clone_target"):
         warmstart.initial_policy(recipe(**short), tmp_path, lambda text: None)
     assert measured[2:] == [{}, {}]

@@ -67,6 +67,7 @@ def _cache_key(recipe: Recipe) -> str:
     plain = recipe.to_dict()
     section = {key: value for key, value in plain["agent_envs"].items() if key not in _GLOBAL_KEYS}
     model = ("model", "hidden_size", "num_layers", "num_heads", "max_prompt_tokens", "max_response_tokens", "dtype")
+    model += ("temperature",)  # the success rate at which cloning stops is that of sampled episodes
     local = {key: value for key, value in plain["local"].items() if key in model or key.startswith("clone_")}
     return digest(json.dumps([_FORMAT, section, local], sort_keys=True), size=8)
 
@@ -97,7 +98,7 @@ def oracle_turns(recipe: Recipe) -> list[Demonstration]:
 
     A random action is one of ``admissible_actions`` where the environment gives them, else of the actions in the
     oracles' own walks. The oracle answers from wherever that leads. With ``clone_dagger`` a random action is played,
-    not copied, and as often one that is refused here as one that is possible.
+    not copied, and half of the time comes from all oracles' walks, so that many are refused here.
     """
     section, local = recipe.agent_envs, recipe.local
     rng = np.random.Generator(np.random.PCG64(derive_seed(section.seed, "oracle")))
@@ -126,7 +127,8 @@ def oracle_turns(recipe: Recipe) -> list[Demonstration]:
                     noisy = not walk or rng.random() < local.clone_noise
                     action = str(rng.choice(choices)) if noisy else walk[0]
                     copied = walk[0] if walk and local.clone_dagger else action
-                    turns.append(Demonstration(prompt=prompt.text, reply=oracle_reply(spec, copied)))
+                    if walk or not local.clone_dagger:
+                        turns.append(Demonstration(prompt=prompt.text, reply=oracle_reply(spec, copied)))
                     prompter.acted(row, action)
                     actions.append(action)
                 observations, _, terminated, truncated, infos = vector.step(actions, rows=rows)

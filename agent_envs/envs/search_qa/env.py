@@ -78,8 +78,7 @@ class SearchQAEnv(AgentEnv):
     that found the same passages with other words share a state. `reward_mode="otc"` adds `"searches"`, because the
     reward to come depends on it. Queries, thoughts and turns are not in it.
 
-    To group similar instead of equal results, make the environment with `state_key="observation"` and use the
-    recipe's `agent_envs.similarity`.
+    To group similar instead of equal results, set `agent_envs.similarity` in the recipe.
 
     ## Tasks and splits
     `corpus` and `questions`, in this order of choice:

@@ -38,7 +38,8 @@ def train(folder, recipe, *overrides, extra_packages=None, timeout_s=1500):
         small = [item for item in small if "tiny_model" not in item]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     if extra_packages:
-        environment["PYTHONPATH"] = str(extra_packages)
+        paths = [str(extra_packages), os.environ.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     run = subprocess.run(
         [sys.executable, "-m", "agent_envs.trainers.verl", recipe, *small, *overrides],
         cwd=folder,
@@ -108,7 +109,8 @@ def torchvision(tmp_path_factory):
         return None
     folder = tmp_path_factory.mktemp("torchvision")
     wheel = ["--quiet", "--no-deps", "--target", str(folder), "torchvision==0.28.0"]  # belongs to torch 2.13
-    subprocess.run([sys.executable, "-m", "pip", "install", *wheel], check=True)
+    if subprocess.run([sys.executable, "-m", "pip", "install", *wheel]).returncode:
+        pytest.skip("torchvision 0.28.0 cannot be installed here")
     return folder
 
 

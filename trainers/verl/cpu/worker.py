@@ -46,14 +46,17 @@ class _CpuPolicyEngine(_CpuEngine, FSDPEngineWithLMHead):  # type: ignore[misc]
 
 
 class _CpuValueEngine(_CpuEngine, FSDPEngineWithValueHead):  # type: ignore[misc]
-    """Critic."""
+    """Critic, in float32, without padding removal, checkpointing and kernels, which the CPU recipes switch off."""
 
     def _build_module(self) -> Any:
         # verl loads value models with flash attention, whatever the configuration says.
         config = self.model_config.hf_config
         config.num_labels, config.classifier_dropout = 1, 0.0
         return AutoModelForTokenClassification.from_pretrained(
-            self.model_config.local_path, dtype=torch.float32, config=config
+            self.model_config.local_path,
+            dtype=torch.float32,
+            config=config,
+            trust_remote_code=self.model_config.trust_remote_code,
         )
 
 
