@@ -66,8 +66,8 @@ def initial_policy(recipe: Recipe, cache: Path, say: Callable[[str], None] = pri
 def _cache_key(recipe: Recipe) -> str:
     plain = recipe.to_dict()
     section = {key: value for key, value in plain["agent_envs"].items() if key not in _GLOBAL_KEYS}
-    model = ("model", "hidden_size", "num_layers", "num_heads", "max_prompt_tokens", "max_response_tokens", "dtype")
-    model += ("temperature",)  # the success rate at which cloning stops is that of sampled episodes
+    # Cloning stops by the success rate of sampled episodes: the temperature decides too.
+    model = "model hidden_size num_layers num_heads max_prompt_tokens max_response_tokens dtype temperature".split()
     local = {key: value for key, value in plain["local"].items() if key in model or key.startswith("clone_")}
     return digest(json.dumps([_FORMAT, section, local], sort_keys=True), size=8)
 
