@@ -1,6 +1,7 @@
 """Settings that every test needs: no model hub, no spinning OpenMP threads, helper modules on the path."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # On sys.path, not only imported: spawned workers get the parent's path and import toy_envs by name.
 sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # Started in the background of a script: servers that tests start would ignore Ctrl-C too, and never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ALFWORLD_DATA = os.environ.get("ALFWORLD_DATA")
 
