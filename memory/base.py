@@ -160,8 +160,7 @@ def turn_text(style: str, number: int, turn: PastTurn, result: str | None) -> st
 
     Args:
         style: ``"lines"``: ``[Observation k: '...', Action k: '...']``; ``"steps"``: ``Step k: action result``;
-            ``"blocks"``: ``Code k:`` and ``Result k:``, each above its text; ``"actions"``: the action alone, the
-            shortest history.
+            ``"blocks"``: ``Code k:`` and ``Result k:``, each above its text.
         number: The turn's number k, 1-based.
         turn: The turn.
         result: The observation the action led to; None for the newest turn, whose result is the current observation
@@ -172,8 +171,6 @@ def turn_text(style: str, number: int, turn: PastTurn, result: str | None) -> st
         mark = " (refused)"
         if len(action) > MAX_REFUSED_CHARS:
             action = action[:MAX_REFUSED_CHARS] + "..."
-    if style == "actions":
-        return action + mark
     if style == "lines":
         return f"[Observation {number}: '{turn.observation}', Action {number}: '{action}'{mark}]"
     if style == "steps":
@@ -181,7 +178,7 @@ def turn_text(style: str, number: int, turn: PastTurn, result: str | None) -> st
     return f"Code {number}{mark}:\n{action}\nResult {number}:\n{result or ''}"
 
 
-STYLES = ("lines", "steps", "blocks", "actions")
+STYLES = ("lines", "steps", "blocks")
 
 
 def check_style(style: str) -> str:

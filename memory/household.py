@@ -8,6 +8,7 @@ from typing import Any
 
 from gymnasium.error import ResetNeeded
 
+from agent_envs.envs.alfworld.commands import tidy_command
 from agent_envs.memory.base import (
     MAX_REFUSED_CHARS,
     Memory,
@@ -23,7 +24,6 @@ _TAKE = re.compile(r"take (.+) from .+")
 _PLACE = re.compile(r"(?:move|put) .+")
 _TREAT = re.compile(r"(clean|heat|cool) .+")
 _GO = re.compile(r"go to (.+)")
-_AROUND = " \t\r\n\"'`"
 _NOW = {"clean": "clean", "heat": "hot", "cool": "cool"}
 
 
@@ -73,7 +73,7 @@ class HouseholdMemory(Memory):
             self._refused.append(neutralise(action)[:MAX_REFUSED_CHARS])
             return
         self._answer, self._refused = history_text(observation), []
-        action = " ".join(action.lower().strip(_AROUND).removesuffix(".").split())  # as ALFWorld reads it
+        action = tidy_command(action)
         if went := _GO.fullmatch(action):
             self._places = [place for place in self._places if place != went[1]] + [went[1]]
         elif took := _TAKE.fullmatch(action):

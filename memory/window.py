@@ -46,7 +46,7 @@ class WindowMemory(Memory):
 
     Args:
         history_length: Turns shown, None for all of the episode.
-        style: How a turn is written: ``"lines"``, ``"steps"``, ``"blocks"`` or ``"actions"`` (see :func:`turn_text`).
+        style: How a turn is written: ``"lines"``, ``"steps"`` or ``"blocks"`` (see :func:`turn_text`).
 
     Raises:
         ValueError: For a negative length or an unknown style.

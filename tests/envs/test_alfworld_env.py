@@ -13,8 +13,9 @@ import pytest
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.check import CHECKS, Subject
 from agent_envs.envs.alfworld import env as env_module
+from agent_envs.envs.alfworld.commands import tidy_command
 from agent_envs.envs.alfworld.engine import Engine, StepResult
-from agent_envs.envs.alfworld.env import ALFWorldEnv, tidy_command
+from agent_envs.envs.alfworld.env import ALFWorldEnv
 from agent_envs.envs.alfworld.gamefile import load_game
 from agent_envs.envs.alfworld.generator import GameSpec, generate_games
 from agent_envs.envs.alfworld.generator_tables import TASK_TYPES

@@ -52,10 +52,6 @@ def test_steps_and_blocks_end_where_the_current_observation_goes():
     assert shown(blocks) == "Code 2:\ngo 1\nResult 2:\nroom 2\nCode 3 (refused):\ngo 2\nResult 3:\n"
 
 
-def test_actions_alone():
-    assert shown(play(make_memory("window", style="actions"), 3)) == "go 1\ngo 2 (refused)"
-
-
 def test_refused_action_is_cut_and_marked():
     memory = make_memory("window")
     memory.reset(task_id="t", observation="o")
@@ -94,7 +90,7 @@ def test_observations_are_copied_as_text():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("style", ["lines", "steps", "blocks", "actions"])
+@pytest.mark.parametrize("style", ["lines", "steps", "blocks"])
 def test_every_budget_is_kept_and_more_room_shows_no_less(name, style):
     memory = play(make_memory(name, history_length=4, style=style), 12)
     full, last = shown(memory), 0

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 from gymnasium.error import ResetNeeded
 
 from agent_envs.core import AgentEnv
+from agent_envs.envs.alfworld.commands import tidy_command
 from agent_envs.envs.alfworld.engine import Engine
 from agent_envs.envs.alfworld.gamefile import load_game
 from agent_envs.envs.alfworld.grammar_texts import GRAMMARS
@@ -24,7 +25,6 @@ BACKENDS = ("native", "textworld")
 GOAL_TEXTS = ("template", "human")
 
 _TASK_INTRO = "Your task is to: "
-_BLANKS_AND_QUOTES = " \t\r\n\f\v\xa0\"'`\u2018\u2019\u201c\u201d"
 _MAX_ACTION_LENGTH = 4096
 _MAX_OBSERVATION_LENGTH = 1 << 16
 # The command that puts an object down, as the other text release spells it.
@@ -33,12 +33,6 @@ _FOREIGN_PLACE = {
     "0.3": re.compile(r"move .+ \d+ to .+ \d+"),
 }
 _warned_of_grammar = False
-
-
-def tidy_command(text: str) -> str:
-    """Return a command in lower case, with single blanks, without quotes around it or a final full stop."""
-    plain = text.lower().strip(_BLANKS_AND_QUOTES).removesuffix(".").strip(_BLANKS_AND_QUOTES)
-    return " ".join(plain.split())
 
 
 class ALFWorldEnv(AgentEnv):
